@@ -12,34 +12,19 @@ MAX_LENGTH_PENALTY = 10.0
 
 
 class Option(NamedTuple):
-    """A training option, as config.json stores it.
+    """A training option, as config.json stores it."""
 
-    Attributes:
-        name: name of the flag and of the key in config.json.
-        default: the value unless flags or `training.recipes` set another; its type is the option's
-            type.
-        help: a whole phrase, with its unit.
-        group: heading in --help and docs/options.md.
-        minimum: least number.
-        maximum: largest number; None for the largest that the type holds.
-        choices: the texts that are allowed; empty for any.
-        only_with: (name of another option, its values that give this option a meaning), or empty.
-        resumable: whether the option may change when a run is resumed.
-        automatic: whether the flag takes `AUTO`, too; config.json then has the value chosen.
-        is_path: whether the text is a path, or several separated by commas.
-    """
-
-    name: str
-    default: object
-    help: str
-    group: str
-    minimum: float | None = None
-    maximum: float | None = None
-    choices: tuple = ()
-    only_with: tuple = ()
-    resumable: bool = False
-    automatic: bool = False
-    is_path: bool = False
+    name: str  # name of the flag and of the key in config.json
+    default: object  # unless flags or `configuration.recipes` set another; has the option's type
+    help: str  # a whole phrase, with its unit
+    group: str  # heading in --help and docs/options.md
+    minimum: float | None = None  # least number
+    maximum: float | None = None  # largest number; None for the largest that the type holds
+    choices: tuple = ()  # texts that are allowed; empty for any
+    only_with: tuple = ()  # (name of another option, values of it that give this a meaning)
+    resumable: bool = False  # whether the option may change when a run is resumed
+    automatic: bool = False  # whether the flag takes `AUTO`, too; config.json then has the choice
+    is_path: bool = False  # whether the text is a path, or several separated by commas
 
     def applies(self, options: Mapping[str, Any]) -> bool:
         """Returns whether the option has a meaning, given all options (name -> value)."""

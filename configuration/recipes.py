@@ -228,33 +228,24 @@ _IN_SHORT_TIME = {"transformer_tiny": {**_SHALLOW, "dropout": 0.1}}
 
 
 class TextSize(NamedTuple):
-    """The size of a training text.
+    """The size of a training text."""
 
-    Attributes:
-        pairs: number of sentence pairs.
-        tokens: approximate number of target tokens.
-        characters: number of different characters of both sides; 0 for a text of more than
-            `MOST_TO_COUNT` tokens, which gets enough pieces for any number of characters.
-        has_spaces: whether both sides have spaces between words, as far as characters are counted.
-    """
-
-    pairs: int
-    tokens: int
+    pairs: int  # sentence pairs
+    tokens: int  # approximate number of target tokens
+    # Different characters of both sides; 0 for a text of more than `MOST_TO_COUNT` tokens, which
+    # gets enough pieces for any number of characters.
     characters: int = 0
-    has_spaces: bool = True
+    has_spaces: bool = True  # between words on both sides, as far as characters are counted
 
 
 def preset(
     dataset: str, tokens: int | None = None, minutes: float = 0.0, of_words: bool = False
 ) -> str:
-    """Returns the name of the preset that suits a corpus.
+    """Returns the name of the preset that suits a corpus (its name, or "files").
 
-    Args:
-        dataset: name of a corpus, or "files".
-        tokens: approximate number of target tokens; None for a corpus with a recipe of its own.
-        minutes: --max_minutes; 0: no limit.
-        of_words: whether a model of whole words will do: both sides have spaces between words, and
-            no option is given that would not suit it.
+    `tokens` is the approximate number of target tokens; None for a corpus with a recipe. `minutes`
+    is --max_minutes; 0: no limit. `of_words`: whether a model of whole words will do, because both
+    sides have spaces between words, and no option is given that would not suit it.
     """
     if tokens is None:
         return PRESET_BY_DATASET[dataset]
@@ -286,14 +277,10 @@ def settings_of_size(model: str, tokens: int, minutes: float = 0.0) -> dict[str,
 def options_of_size(
     model: str, size: TextSize, given: Mapping[str, Any], replicas: int | None = 1
 ) -> dict[str, Any]:
-    """Returns name -> value of the options that the size of a text chooses.
+    """Returns the options that the size of a text chooses, without those that the user gave.
 
-    Args:
-        model: preset name.
-        size: size of the text.
-        given: name -> value of the options that the user gave, which are not chosen.
-        replicas: number of replicas that share an update; None: unknown, as the tokens of an update
-            are then, so that the number of updates is not chosen.
+    `replicas` share an update. If their number is None, unknown, so are the tokens of an update,
+    and the number of updates is not chosen.
     """
     found, minutes = {}, given.get("max_minutes", 0.0)
     if not given.get("vocab_file"):  # It has pieces already.

@@ -43,18 +43,11 @@ def options_of(
     origin: Values | None = None,
     replicas: int | None = 1,
 ) -> Settled:
-    """Settles the training options of a new run.
+    """Settles the training options of a new run: a value for every entry of `DEFAULTS`.
 
-    Args:
-        model: preset name.
-        dataset: name of a corpus, or "files".
-        given: name -> value of the options that the user gave.
-        size: size of the text; None for a corpus with a recipe, or if it is to choose nothing.
-        origin: name -> value of the options that the model of --init_from or --teacher fixes.
-        replicas: as `recipes.options_of_size`.
-
-    Returns:
-        A value for every entry of `DEFAULTS`.
+    `dataset` is the name of a corpus, or "files"; `given` is what the user gave. `size` is None for
+    a corpus with a recipe, or if it is to choose nothing. `origin` has the options that the model
+    of --init_from or --teacher fixes. `replicas` is as `recipes.options_of_size`.
     """
     origin = origin or {}
     fixed = {**origin, **given}
@@ -80,10 +73,7 @@ def options_of(
 def options_of_resumed(model: str, given: Values, begun: Values) -> Settled:
     """Settles the training options of a resumed run: those of its beginning, unless a flag differs.
 
-    Args:
-        model: preset name.
-        given: name -> value of the options that the user gives now.
-        begun: name -> value of the options in config.json.
+    `given` is what the user gives now, `begun` are the options in config.json.
     """
     below = options_of(model, "files", {n: begun[n] for n in ("update",) if n in begun})
     found = Settled(*(x for x in below.layers if x.source != FLAG), Layer(BEGUN, begun))
@@ -102,12 +92,10 @@ def settings_of(
     size: recipes.TextSize | None = None,
     origin: Values | None = None,
 ) -> Settled:
-    """Settles the settings of a new run's model; arguments as `options_of`, but for:
+    """Settles the settings of a new run's model.
 
-    Args:
-        given: name -> value of the settings that the user gave.
-        options: the settled training options.
-        origin: name -> value of the settings of --init_from's model.
+    Arguments are as in `options_of`, but `given` and `origin` are settings (of the user, and of
+    --init_from's model), and `options` are the settled training options.
     """
     valid = models.preset_settings(model)
     if size:

@@ -19,19 +19,12 @@ from nmt_zoo.configuration.options import OPTIONS
 
 
 class Rule(NamedTuple):
-    """What an option needs or excludes.
+    """What an option needs or excludes."""
 
-    Attributes:
-        option: condition under which the rule counts.
-        needs: conditions of which one must hold; none: no need.
-        excludes: conditions of which none may hold.
-        reason: why, or what to do.
-    """
-
-    option: str
-    needs: tuple[str, ...] = ()
-    excludes: tuple[str, ...] = ()
-    reason: str = ""
+    option: str  # condition under which the rule counts
+    needs: tuple[str, ...] = ()  # conditions of which one must hold; none: no need
+    excludes: tuple[str, ...] = ()  # conditions of which none may hold
+    reason: str = ""  # why, or what to do
 
 
 def _each(names, needs=(), excludes=(), reason=""):
@@ -178,12 +171,9 @@ RULES = {
 
 
 def check(script: str, values: Mapping[str, Any], given: Collection[str]) -> None:
-    """Raises `UserError` if options break a rule of a script.
+    """Raises `UserError` if options break a rule of a script, a key of `RULES`.
 
-    Args:
-        script: a key of `RULES`.
-        values: name -> value of options; those that are missing have no value.
-        given: names of the options that the user gave.
+    Options missing from `values` have no value; `given` names those that the user gave.
     """
     for rule in RULES[script]:
         check_rule(rule, values, given)

@@ -27,9 +27,6 @@ class Layer(NamedTuple):
 class Settled(Mapping):
     """Values by name; of several layers that have a name, the last one gives its value.
 
-    Args:
-        *layers: `Layer`s, the strongest last.
-
     Example:
         >>> found = Settled(Layer(DEFAULT, {"seed": 1, "patience": 10}), Layer(FLAG, {"seed": 2}))
         >>> found["seed"], found.source("seed"), found.chosen_by(DEFAULT)

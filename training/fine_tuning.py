@@ -18,14 +18,8 @@ def inherit(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the options and settings that a new run inherits from the model it starts from.
 
-    Args:
-        path: directory of that model.
-        model: preset name of the new run.
-        given: name -> value of the options that the user gave.
-        given_settings: name -> value of the settings of the model that the user gave.
-
-    Returns:
-        `(options of the vocabulary and copy_share, settings of the model)`, name -> value.
+    `path` is that model's directory, `model` a preset name; options and settings are those that
+    the user gave. The options are those of the vocabulary, and copy_share.
 
     Raises:
         UserError: there is no model directory, or its model, vocabulary or settings differ from
@@ -77,11 +71,6 @@ def start(model: keras.Model, tokenizer: Tokenizer, path: str):
 
     If the vocabulary is another, an entry that both have keeps its weights, and a new one gets the
     mean of the entries of which it consists; the numbers of both are printed.
-
-    Args:
-        model: the fresh model.
-        tokenizer: its `Tokenizer`.
-        path: the other directory.
     """
     directory = ModelDirectory(path)
     trained, old_tokenizer, config = directory.load()
@@ -109,18 +98,11 @@ def start(model: keras.Model, tokenizer: Tokenizer, path: str):
 
 
 class Mapping(NamedTuple):
-    """How the entries of a new vocabulary come from those of an old one.
+    """How the entries of a new vocabulary come from those of an old one."""
 
-    Attributes:
-        parts: for each entry a list of old ids: its own, or those of its parts; empty if there are
-            none.
-        num_old: number of entries of the old vocabulary.
-        num_kept: entries that both have.
-    """
-
-    parts: list
-    num_old: int
-    num_kept: int
+    parts: list  # by entry: old ids, its own or those of its parts; empty if there are none
+    num_old: int  # entries of the old vocabulary
+    num_kept: int  # entries that both have
 
     @property
     def unknown(self) -> list[int]:
@@ -172,12 +154,8 @@ def mapping(new: Any, old: Any) -> Mapping:
 def vocabulary_axes(config: dict[str, Any]) -> list[dict[int, str]]:
     """Finds the axes of a model's weights that count the entries of a vocabulary.
 
-    Args:
-        config: configuration of a model directory.
-
-    Returns:
-        For each weight a dict: axis -> "source" or "target". In a matrix that both sides share it
-        is "target".
+    Returns for each weight a dict: axis -> "source" or "target". In a matrix that both sides share
+    it is "target".
     """
 
     def shapes(source, target):

@@ -32,34 +32,22 @@ from nmt_zoo.training.ways.preparation import prepare
 
 
 class _Place(NamedTuple):
-    """Where a run takes place: all that is known of it before its text is encoded.
-
-    Attributes:
-        request: `Request`.
-        devices: `OneDevice` or `Replicas`.
-        text: the text, as `open_text` returns it.
-        directory: `ModelDirectory`, locked if the run is resumed.
-        requested: configuration as the flags ask for it.
-        config: configuration with the weights that the run starts from.
-        companion: second `ModelDirectory` that the run writes, or None.
-        is_new: whether the run begins now.
-    """
+    """Where a run takes place: all that is known of it before its text is encoded."""
 
     request: Request
     devices: OneDevice
     text: PairText | TargetText
-    directory: ModelDirectory
-    requested: dict[str, Any]
-    config: dict[str, Any]
-    companion: ModelDirectory | None
-    is_new: bool
+    directory: ModelDirectory  # locked if the run is resumed
+    requested: dict[str, Any]  # as the flags ask for it
+    config: dict[str, Any]  # with the weights that the run starts from
+    companion: ModelDirectory | None  # second directory that the run writes
+    is_new: bool  # whether the run begins now
 
 
 def open_run(request: Request) -> Run | None:
     """Starts the devices, reads the text, and opens the model directory or checks that it is free.
 
-    Returns:
-        `Run`; None if the run in the directory has nothing left to do.
+    Returns None if the run in the directory has nothing left to do.
 
     Raises:
         UserError: flags, text and directory do not fit together.
@@ -237,7 +225,6 @@ def _record(text, options):
 
 
 def _load_guide(options, config, tokenizer):
-    """Returns the model of --guide, or None."""
     path = options["guide"]
     if not path:
         return None
@@ -296,10 +283,9 @@ _OF_MIXTURES = ("corpus_weights", "temperature")
 
 
 def check_same_run(directory, config):
-    """Compares the text of a run, and the models that it reads, with the one in the directory.
+    """Raises `UserError` if text or models that are read differ from the run in the directory.
 
-    Raises:
-        UserError: they differ; flags have been compared before.
+    Flags have been compared before.
     """
     was = directory.config()
     may_change = set()

@@ -25,11 +25,7 @@ _PATIENT_EPOCHS = 20  # A guess, of runs that validation ends.
 def undecided(options: Settled) -> list[str]:
     """Returns the names of the options that a new run chooses by its text and speed.
 
-    These are the ones that no flag gives. If the recipe of the corpus sets its own pace, there are
-    none at all.
-
-    Args:
-        options: training options.
+    These are the ones that no flag gives; none if the recipe of the corpus sets its own pace.
     """
     takes_batches = UPDATES[options["update"]].takes_batches
     if not takes_batches or set(NAMES) & set(options.of(CORPUS)):
@@ -43,29 +39,18 @@ def undecided(options: Settled) -> list[str]:
 
 
 class Outlook(NamedTuple):
-    """The expected length of a run.
-
-    Attributes:
-        updates_an_epoch: updates of an epoch.
-        updates: most updates that the run can make; None without a limit.
-        limit: the limit, in words.
-        seconds_an_update: seconds of an update if time is the limit, else None.
-    """
+    """The expected length of a run."""
 
     updates_an_epoch: int
-    updates: int | None = None
-    limit: str = "no limit of steps, epochs or measured time"
-    seconds_an_update: float | None = None
+    updates: int | None = None  # most updates that the run can make; None without a limit
+    limit: str = "no limit of steps, epochs or measured time"  # in words
+    seconds_an_update: float | None = None  # if time is the limit, else None
 
 
 def outlook(options, updates_an_epoch, seconds_left=0.0, seconds_an_update=None):
-    """Makes the `Outlook` of a run.
+    """Makes the `Outlook` of a run by its training options.
 
-    Args:
-        options: training options.
-        updates_an_epoch: updates of an epoch.
-        seconds_left: seconds that are left of --max_minutes.
-        seconds_an_update: measured seconds of an update; None if not measured.
+    `seconds_left` are left of --max_minutes. `seconds_an_update` is None if not measured.
     """
     limits = [
         (options[name] * updates, f"--{name}={options[name]}", None)
@@ -86,7 +71,7 @@ def outlook(options, updates_an_epoch, seconds_left=0.0, seconds_an_update=None)
 
 
 def choose(options, names, outlook):
-    """Chooses the pace of a new run.
+    """Chooses the pace of a new run; returns name -> number, of all `names`.
 
     Warm-up takes a quarter of the expected updates, or an eighth if the rate falls to 0 with the
     last of them because time is the limit. There are about eight validations, at least 50
@@ -95,15 +80,7 @@ def choose(options, names, outlook):
     validation and one checkpoint. There are two exceptions. If time is the limit, validations are
     two minutes apart, or there are two in all, and they translate fewer lines unless BLEU chooses
     the best weights. And validations are so far apart that `patience` cannot end a run before twice
-    its warm-up. No number exceeds the recipe's.
-
-    Args:
-        options: training options, with the recipe's numbers.
-        names: names of the options that are `undecided`.
-        outlook: the `Outlook` of the run.
-
-    Returns:
-        name -> number, of all `names`.
+    its warm-up. No number exceeds the recipe's, which `options` have; `names` are `undecided`.
     """
     expected, seconds = outlook.updates, outlook.seconds_an_update
     epoch = max(outlook.updates_an_epoch, 100)
@@ -132,12 +109,7 @@ def choose(options, names, outlook):
 def report(chosen, options, outlook):
     """Returns a list of one line that gives the chosen numbers and the reason.
 
-    The list is empty if all numbers are the recipe's.
-
-    Args:
-        chosen: name -> number.
-        options: training options, with the recipe's numbers.
-        outlook: the `Outlook` of the run.
+    The list is empty if all numbers are the recipe's, which `options` have.
     """
     changed = [
         f"--{name}={number}" + (f" instead of {options[name]}" if options[name] else "")
@@ -154,23 +126,13 @@ def report(chosen, options, outlook):
 
 
 def may_be_long(options, updates_an_epoch):
-    """Returns whether a run without --max_minutes may take so long that it should be timed first.
-
-    Args:
-        options: training options.
-        updates_an_epoch: updates of an epoch.
-    """
+    """Returns whether a run without --max_minutes may be so long that it should be timed first."""
     updates = outlook(options, updates_an_epoch).updates or _PATIENT_EPOCHS * updates_an_epoch
     return not options["max_minutes"] and updates >= _MANY
 
 
 def announcement(outlook, seconds_an_update):
-    """Returns a list of one line about the time that a run takes; empty if that is not long.
-
-    Args:
-        outlook: the `Outlook` of a run without --max_minutes.
-        seconds_an_update: measured seconds of an update.
-    """
+    """Returns a list of one line about the time of a run without --max_minutes; empty if short."""
     updates, shorter = outlook.updates, "--max_minutes=30 ends sooner, with what suits that time"
     each = f"{seconds_an_update:.2g} s an update"
     if not updates:

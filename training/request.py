@@ -21,33 +21,19 @@ _LONGEST_WORD = 40  # Bytes of a text for each of its spaces.
 
 
 class Request(NamedTuple):
-    """The run that a user asks for with flags.
+    """The run that a user asks for with flags."""
 
-    Attributes:
-        model: name of a preset.
-        settings: `Settled` settings of the model.
-        options: `Settled` training options.
-        dataset: name of a corpus, or "files".
-        splits: {"train": `Split`, "valid": `Split`}.
-        given: the texts before parts of the training text are held out, as `splits`.
-        model_dir: folder of the run.
-        data_dir: folder of the caches.
-        distribution: kind of devices, of `training.devices.strategies.KINDS`.
-        num_replicas: number of mirrored devices; 0: all GPUs.
-        dry_run: whether the run is only planned.
-    """
-
-    model: str
-    settings: Settled
-    options: Settled
-    dataset: str
-    splits: dict[str, Any]
-    given: dict[str, Any]
-    model_dir: str
-    data_dir: str
-    distribution: str = "none"
-    num_replicas: int = 0
-    dry_run: bool = False
+    model: str  # name of a preset
+    settings: Settled  # of the model
+    options: Settled  # of training
+    dataset: str  # name of a corpus, or "files"
+    splits: dict[str, Any]  # {"train": `Split`, "valid": `Split`}
+    given: dict[str, Any]  # the texts before parts of the training text are held out, as `splits`
+    model_dir: str  # folder of the run
+    data_dir: str  # folder of the caches
+    distribution: str = "none"  # of `training.devices.strategies.KINDS`
+    num_replicas: int = 0  # mirrored devices; 0: all GPUs
+    dry_run: bool = False  # whether the run is only planned
 
     @property
     def way(self):
@@ -88,18 +74,10 @@ def resolve(
     size: TextSize | None,
     replicas: int | None,
 ) -> tuple[Settled, Settled]:
-    """Settles the options and settings of a new run.
+    """Settles (options, settings) of a new run, from those that the user gave.
 
-    Args:
-        model: preset name.
-        dataset: name of a corpus, or "files".
-        options: name -> value of the training options that the user gave.
-        settings: name -> value of the settings of the model that the user gave.
-        size: size of the text; None for a corpus with a recipe of its own.
-        replicas: number of replicas that share an update; None if it is not known yet.
-
-    Returns:
-        (options, settings).
+    `dataset` is the name of a corpus, or "files". `size` is None for a corpus with a recipe of its
+    own; `replicas` share an update, None: their number is not known yet.
 
     Raises:
         UserError, SettingError: the options or settings do not fit together.
@@ -123,16 +101,9 @@ def resolve(
 def resolve_resumed(
     begun: dict[str, Any], options: dict[str, Any], settings: dict[str, Any], model_dir: str
 ) -> tuple[Settled, Settled]:
-    """Settles the options and settings of a run that is resumed; prints those that it keeps.
+    """Settles (options, settings) of a run that is resumed; prints those that it keeps.
 
-    Args:
-        begun: configuration of the run.
-        options: as `resolve`.
-        settings: as `resolve`.
-        model_dir: folder of the run, for the error.
-
-    Returns:
-        (options, settings).
+    `begun` is the configuration of the run; options and settings are those that the user gives now.
 
     Raises:
         UserError: a flag differs from the beginning of the run and may not.
@@ -156,9 +127,7 @@ def resolve_resumed(
 def check_unchanged(model_dir, changed):
     """Raises `UserError` if a run is to be resumed with other values than it began with.
 
-    Args:
-        model_dir: folder of the run.
-        changed: name -> (value at its beginning, value now).
+    `changed` has (value at its beginning, value now) by name.
     """
     if changed:
         shown = ", ".join(f"{name} was {was!r}, is {now!r}" for name, (was, now) in changed.items())
@@ -171,10 +140,7 @@ def check_unchanged(model_dir, changed):
 def check_new_model(preset, settings, vocab_sizes=(1000, 1000)):
     """Raises the error of a model that cannot be made, before the long work.
 
-    Args:
-        preset: name of the model.
-        settings: name -> value, its settings.
-        vocab_sizes: (source, target) number of entries; the default while they are not known.
+    `vocab_sizes` are (source, target) entries; the default while they are not known.
 
     Raises:
         SettingError: settings are out of range or cannot be combined.

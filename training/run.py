@@ -26,43 +26,24 @@ from nmt_zoo.training.ways.preparation import Preparation
 
 
 class Run(NamedTuple):
-    """Everything that a run is made of; nothing changes it.
+    """Everything that a run is made of; nothing changes it."""
 
-    Attributes:
-        requested: configuration as the flags ask for it, by which processes compare their runs.
-        config: configuration of the model directory.
-        settings: `Settled` settings of the model.
-        options: `Settled` training options, including those that `config` leaves out.
-        directory: `ModelDirectory` of the run.
-        companion: second `ModelDirectory` that the run writes, or None.
-        is_new: whether the run begins now, rather than being resumed.
-        devices: `OneDevice` or `Replicas`.
-        tokenizer: `Tokenizer`.
-        epochs: `Epochs` of the training corpus.
-        prepared: `Preparation` of the model.
-        guide: `TranslationModel` on whose alignments the attention is trained, or None.
-        teacher: `training.ways.gradient.teacher.Teacher` of the model, or None.
-        valid: `EncodedCorpus` for validation.
-        valid_lines: (source lines, target lines) of the validation text.
-        training_text: `TrainingText` of a new run, or None.
-    """
-
-    requested: dict[str, Any]
-    config: dict[str, Any]
-    settings: Settled
-    options: Settled
+    requested: dict[str, Any]  # as the flags ask for it, by which processes compare their runs
+    config: dict[str, Any]  # of the model directory
+    settings: Settled  # of the model
+    options: Settled  # of training, including those that `config` leaves out
     directory: ModelDirectory
-    companion: ModelDirectory | None
-    is_new: bool
+    companion: ModelDirectory | None  # second directory that the run writes
+    is_new: bool  # whether the run begins now, rather than being resumed
     devices: OneDevice
     tokenizer: Tokenizer
-    epochs: Epochs
+    epochs: Epochs  # of the training corpus
     prepared: Preparation
-    guide: Any
-    teacher: Any
+    guide: Any  # `TranslationModel` on whose alignments the attention is trained, or None
+    teacher: Any  # `training.ways.gradient.teacher.Teacher` of the model, or None
     valid: EncodedCorpus
-    valid_lines: tuple[list, list]
-    training_text: Any = None
+    valid_lines: tuple[list, list]  # (source lines, target lines) for validation
+    training_text: Any = None  # `TrainingText` of a new run
 
     @property
     def update(self):

@@ -31,8 +31,7 @@ class StopRequest:
     def interruptible(self, function: Callable[[], Any]) -> Any:
         """Calls a function whose work may be dropped, and which a request ends at any point.
 
-        Returns:
-            The result of the function, or None if the request came before or during the call.
+        Returns None if the request came before or during the call.
         """
         try:
             self._cuts = True

@@ -38,8 +38,7 @@ def decide(run):
 def choose_precision(run):
     """Chooses and prints the precision of a new run that leaves the choice to this function.
 
-    Returns:
-        (name of a precision, seconds of an update with it; None if updates are not timed).
+    Returns (precision, seconds of an update with it; None if updates are not timed).
     """
     if reason := why_untimed(run):
         print(f"precision: float32, because {reason}", flush=True)
@@ -57,13 +56,7 @@ def choose_precision(run):
 def choose_pace(run, undecided, seconds=None):
     """Chooses the undecided options of a new run; prints them, and the time that it takes.
 
-    Args:
-        run: `Run`.
-        undecided: names of options.
-        seconds: seconds of an update; None if not measured.
-
-    Returns:
-        name -> value.
+    `undecided` are names, `seconds` are of an update; None if not measured. Returns name -> value.
     """
     if not undecided:
         return {}
@@ -125,16 +118,10 @@ def update_to_try(run):
 
 
 def time_updates(update, batches, accumulate_steps, duration):
-    """Times updates; the model must not be used afterwards, because they have changed it.
+    """Returns mean seconds of 2 to 30 updates without the first, which TensorFlow traces.
 
-    Args:
-        update: `GradientUpdate` on one device.
-        batches: iterable of batches, such as the first epoch.
-        accumulate_steps: batches of an update.
-        duration: seconds after which timing ends, once there are enough updates.
-
-    Returns:
-        Mean seconds of 2 to 30 updates, without the first, which TensorFlow traces.
+    The model must not be used afterwards, because the updates have changed it. Timing ends after
+    `duration` seconds, once there are enough updates.
     """
     batches = itertools.cycle(batches)
     began, elapsed = 0.0, 0.0

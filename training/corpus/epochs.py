@@ -17,14 +17,9 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 class Epochs:
     """The corpus and all settings that determine the batches of an epoch, given its number.
 
-    Args:
-        corpus: `EncodedCorpus` to train on.
-        batching: `data_pipeline.batching.Batching`; its `num_workers` is the number of batches that
-            the devices of the run take at once.
-        seed: seed of the order of pairs.
-        text: `EpochText`, which encodes the corpus anew for every epoch; None: every epoch has the
-            ids of `corpus`.
-        folder: folder for the ids of an epoch.
+    `num_workers` of `batching` is the number of batches that the devices of the run take at once;
+    `seed` orders the pairs. `text` encodes the corpus anew for every epoch, with the ids in
+    `folder`; None: every epoch has the ids of `corpus`.
     """
 
     def __init__(
@@ -83,8 +78,7 @@ class Epochs:
     def num_updates(self, accumulate_steps: int) -> int:
         """Returns the number of updates of an epoch, the last of which may have fewer batches.
 
-        If the text is encoded anew, epochs differ in their numbers of batches; this is the first
-        epoch's.
+        If the text is encoded anew, epochs differ; this is the first epoch's number.
         """
         batches_an_update = self.batching.num_workers * accumulate_steps
         return -(-self.first.batch_sizes.size // batches_an_update)
@@ -104,7 +98,7 @@ class Epochs:
 
 
 def _in_background(function, *arguments):
-    """Calls a function in a thread that ends with the program; returns the `Future` of its result.
+    """Calls a function in a thread that ends with the program; returns the result's `Future`.
 
     A `ThreadPoolExecutor` would keep a finished run waiting for an epoch that is never read.
     """

@@ -28,29 +28,18 @@ _MOST_CHECKED = 100_000  # Lines that a ready vocabulary is tried on, in a few s
 
 
 class Encoded(NamedTuple):
-    """A text as ids.
+    """A text as ids."""
 
-    Attributes:
-        corpus: `EncodedCorpus` to train on.
-        sizes: number of pairs from each of the corpora that make up `corpus`.
-        valid: `EncodedCorpus` for validation.
-    """
-
-    corpus: EncodedCorpus
-    sizes: list
-    valid: EncodedCorpus
+    corpus: EncodedCorpus  # to train on
+    sizes: list  # number of pairs from each of the corpora that make up `corpus`
+    valid: EncodedCorpus  # for validation
 
 
 class PairText(NamedTuple):
-    """Sentence pairs, for a model that translates.
+    """Sentence pairs, for a model that translates."""
 
-    Attributes:
-        train: (source `FileLines`, target `FileLines`).
-        valid: (source lines, target lines), lists of str.
-    """
-
-    train: tuple
-    valid: tuple
+    train: tuple  # (source `FileLines`, target `FileLines`)
+    valid: tuple  # (source lines, target lines), lists of str
 
     @classmethod
     def open(cls, splits: dict[str, Any], options: dict[str, Any]) -> "PairText":
@@ -102,18 +91,13 @@ class PairText(NamedTuple):
 
 
 class TargetText(NamedTuple):
-    """Sentences of the target language, for a language model.
+    """Sentences of the target language, for a language model."""
 
-    Attributes:
-        source: `FileLines` of the source language, from which `bpe` learns a part of its pieces;
-            an empty list if there are no such files.
-        train: `FileLines`, of any size.
-        valid: (list of str,) * 2.
-    """
-
+    # Of the source language, from which `bpe` learns a part of its pieces; an empty list if there
+    # are no such files.
     source: streams.FileLines
-    train: streams.FileLines
-    valid: tuple
+    train: streams.FileLines  # of any size
+    valid: tuple  # (list of str,) * 2
 
     @classmethod
     def open(cls, splits: dict[str, Any], options: dict[str, Any]) -> "TargetText":
@@ -228,10 +212,8 @@ def open_text(
 def print_faults(preset: str, splits: dict[str, Any], *, own: bool):
     """Prints what looks wrong with the text of a new run.
 
-    Args:
-        preset: name of the model.
-        splits: {"train": `Split`, ...}; "valid" and "test" are compared with it, if there are any.
-        own: as `data_pipeline.checks.faults.remarks`.
+    `splits` is {"train": `Split`, ...}; "valid" and "test" are compared with it, if there are any.
+    `own` is as `data_pipeline.checks.faults.remarks`.
     """
     reads_source = models.model_class(preset).reads_source
     texts = {

@@ -22,7 +22,6 @@ class OneDevice:
     calls the methods from `begin` on in the same way on one device and on several.
 
     Attributes:
-        strategy: the `tf.distribute.Strategy`, or None.
         make_adam: class of the optimizer.
         num_replicas: how many batches the devices take at once.
         num_local: how many of these the devices of this process take.
@@ -58,14 +57,9 @@ class OneDevice:
         return update
 
     def begin(self, stop: StopRequest, is_late: Callable[[], bool]) -> StopRequest:
-        """Registers this process's request to stop, which other processes get to know.
+        """Registers this process's request to stop; returns the one on which all processes agree.
 
-        Args:
-            stop: request to stop of this process.
-            is_late: returns whether the time limit of the run is reached.
-
-        Returns:
-            The request to stop on which all processes agree.
+        `is_late` returns whether the time limit of the run is reached.
         """
         self._own_stop, self._is_late = stop, is_late
         return stop
@@ -76,9 +70,7 @@ class OneDevice:
     def resume(self, restore: Callable[[], None], step: Callable[[], int]):
         """Restores the run; the chief restores first, because it removes damaged checkpoints.
 
-        Args:
-            restore: restores the run in this process.
-            step: returns the step of the run in this process.
+        `restore` restores this process; `step` returns its step.
         """
         restore()
 
@@ -91,14 +83,7 @@ class OneDevice:
         return taken
 
     def read_requests(self, values: dict[str, tuple]) -> dict[str, tuple]:
-        """Applies the requests to stop that arrived with the sums of a step.
-
-        Args:
-            values: result of the step.
-
-        Returns:
-            `values` without these requests.
-        """
+        """Applies the requests to stop among the results of a step; returns the other results."""
         return values
 
     def is_late(self) -> bool:
@@ -108,9 +93,7 @@ class OneDevice:
     def is_due(self, here: bool, at_record: bool) -> bool:
         """Returns whether the chief finds an action due, such as saving a checkpoint.
 
-        Args:
-            here: whether this process finds the action due.
-            at_record: whether this step is recorded; processes ask the chief only then.
+        `here` is what this process finds; processes ask the chief only at steps that are recorded.
         """
         return here
 
@@ -121,7 +104,6 @@ class OneDevice:
     def on_chief(self, function: Callable[[], Any]) -> Any:
         """Runs a function that only the chief calls.
 
-        Returns:
-            The result of the function; None if a signal arrived before or during the call.
+        Returns its result; None if a signal arrived before or during the call.
         """
         return self._own_stop.interruptible(function)

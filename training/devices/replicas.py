@@ -26,12 +26,7 @@ from nmt_zoo.training.ways.update import Update
 
 
 def places(num_batches: int, first: int, num_replicas: int) -> tuple[np.ndarray, np.ndarray]:
-    """Assigns the batches of an epoch to replicas.
-
-    Args:
-        num_batches: number of batches of the epoch.
-        first: number of the first batch that is left.
-        num_replicas: R.
+    """Assigns the batches of an epoch, from number `first` on, to R = `num_replicas` replicas.
 
     Returns:
         (`[steps, R]` numbers of batches, `[steps, R]` float32 weights). If too few batches are left
@@ -46,12 +41,8 @@ class Replicas(OneDevice):
     """The replicas of a run, spread evenly over one or several workers, which are processes.
 
     A request to stop travels with the sums of a step, so all workers stop one step after it.
-
-    Args:
-        strategy: a `tf.distribute.Strategy`.
-        num_workers: processes that train together.
-        worker: number of this process. Worker 0 is the chief, which alone writes the model
-            directory.
+    `worker` is the number of this process. Worker 0 is the chief, which alone writes the model
+    directory.
     """
 
     make_adam = ReplicaAdam

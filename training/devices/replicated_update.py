@@ -21,19 +21,12 @@ from nmt_zoo.training.ways.update import Update
 
 
 class Share(NamedTuple):
-    """This process's share of one global step.
+    """This process's share of one global step."""
 
-    Attributes:
-        batches: list of batches, one for each replica of this process.
-        weights: `[len(batches)]` float32, 0 where a batch only fills a place, else 1.
-        plan: `EpochPlan` of the batches of all replicas.
-        corpus: `EncodedCorpus` that the plan is for.
-    """
-
-    batches: list
-    weights: np.ndarray
-    plan: EpochPlan
-    corpus: EncodedCorpus
+    batches: list  # one for each replica of this process
+    weights: np.ndarray  # [len(batches)] float32, 0 where a batch only fills a place, else 1
+    plan: EpochPlan  # of the batches of all replicas
+    corpus: EncodedCorpus  # that the plan is for
 
 
 class ReplicaAdam(FusedAdam):
@@ -53,11 +46,7 @@ class ReplicaAdam(FusedAdam):
 
 
 class ReplicatedUpdate(Update):
-    """A `GradientUpdate` that all replicas make together.
-
-    Args:
-        update: `GradientUpdate`, made, like this object, in the scope of the replicas.
-    """
+    """A `GradientUpdate`, made in the scope of the replicas, that all replicas make together."""
 
     takes_batches = True
 
@@ -79,12 +68,8 @@ class ReplicatedUpdate(Update):
     def step(self, *shares: Share) -> dict[str, tuple]:
         """As `GradientUpdate.step`, on the batches of all replicas.
 
-        Args:
-            *shares: `Share`s of this process, one for each global step that is accumulated.
-
-        Returns:
-            As `GradientUpdate.step`, and `stop` and `late`: numbers of replicas whose process asks
-            to stop, or finds that time is over.
+        `shares` are of this process, one for each global step that is accumulated. Also returns
+        `stop` and `late`: numbers of replicas whose process asks to stop, or finds time is over.
         """
         if len(shares) > 1:
             with self.replicas.scope():

@@ -26,16 +26,10 @@ KINDS = ("none", "mirrored", "multi_worker", "tpu")
 
 
 def start_devices(options: dict[str, Any], kind: str, num_replicas: int = 0) -> OneDevice:
-    """Starts TensorFlow on the devices of a kind of distribution; call it once, before other work.
+    """Starts TensorFlow on the devices of a kind of `KINDS`; call it once, before other work.
 
-    Args:
-        options: training options, as `recipes.options` returns them.
-        kind: one of `KINDS`.
-        num_replicas: for "mirrored": number of devices; 0 for all GPUs, or for one device if there
-            is no GPU. Without a GPU, the processor is split into as many logical devices.
-
-    Returns:
-        `OneDevice` or `Replicas`.
+    For "mirrored", `num_replicas` is the number of devices; 0 for all GPUs, or for one device if
+    there is no GPU. Without a GPU, the processor is split into as many logical devices.
 
     Raises:
         UserError: the devices are missing, `TF_CONFIG` does not name them, or the options do not

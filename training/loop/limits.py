@@ -4,38 +4,22 @@ from typing import Any, NamedTuple
 
 
 class Limits(NamedTuple):
-    """Limits that end a run (0: no limit), and intervals between validations, saves and records.
+    """Limits that end a run (0: no limit), and intervals between validations, saves and records."""
 
-    Attributes:
-        max_steps: most updates.
-        max_epochs: most passes over the training pairs.
-        max_minutes: most minutes of all runs of the command together, each from its start to its
-            end.
-        patience: validations in a row without a better score, after which the run ends.
-        eval_every_steps: updates between validations.
-        save_every_steps: updates between checkpoints.
-        log_every_steps: updates between records in metrics.jsonl.
-        keep_checkpoints: how many checkpoints are kept, and averaged in the end.
-        max_bad_steps: steps in a row without a finite loss and gradient, after which the run ends
-            with an error.
-    """
-
-    max_steps: int
-    max_epochs: int
-    max_minutes: float
-    patience: int
-    eval_every_steps: int
-    save_every_steps: int
-    log_every_steps: int
-    keep_checkpoints: int
-    max_bad_steps: int = 10
+    max_steps: int  # most updates
+    max_epochs: int  # most passes over the training pairs
+    max_minutes: float  # most minutes of all runs of the command together, each from start to end
+    patience: int  # validations in a row without a better score, after which the run ends
+    eval_every_steps: int  # updates between validations
+    save_every_steps: int  # updates between checkpoints
+    log_every_steps: int  # updates between records in metrics.jsonl
+    keep_checkpoints: int  # how many checkpoints are kept, and averaged in the end
+    max_bad_steps: int = 10  # steps in a row without finite loss and gradient: then, an error
 
     def is_late(self, seconds: float, closing_seconds: float = 0.0) -> bool:
-        """Returns whether the time limit is reached.
+        """Returns whether the time limit is reached, if the last validation and save are to fit.
 
-        Args:
-            seconds: seconds that the run has taken.
-            closing_seconds: seconds that the last validation and save will take.
+        `seconds` is what the run has taken, `closing_seconds` what validation and save will take.
         """
         return 0 < self.max_minutes * 60 <= seconds + closing_seconds
 
@@ -44,10 +28,8 @@ class Limits(NamedTuple):
     ) -> str | None:
         """Returns the first limit that a run has reached, in words, or None.
 
-        Args:
-            state: name -> value, the `state` of a `training.loop.trainer.Trainer`.
-            criterion: score by which validations are compared.
-            is_late: whether the time limit is reached.
+        `state` is the `state` of a `training.loop.trainer.Trainer`; `criterion` is the score by
+        which validations are compared.
         """
         reasons = {
             f"{self.max_steps:,} steps": 0 < self.max_steps <= state["step"],

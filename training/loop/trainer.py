@@ -67,8 +67,7 @@ class Trainer:
     def run(self) -> int:
         """Trains; resumes the run in the directory if there is a checkpoint.
 
-        Returns:
-            Number of the signal that stopped the run, or 0 if it reached its end.
+        Returns the number of the signal that stopped the run, or 0 if it reached its end.
 
         Raises:
             UserError: loss, weights or all validations are not finite, time is over before the
@@ -290,10 +289,7 @@ class Trainer:
         return "" if evaluation.is_finite else "; it counts as no improvement"
 
     def _best_figures(self):
-        """Returns the `figures` of the best validation, to count patience; None if there is none.
-
-        Checkpoints of earlier versions hold only the score that decides.
-        """
+        """Returns the best validation's `figures`; old checkpoints hold only the deciding score."""
         best = {name: self.state[f"best_{name}"] for name in CRITERIA}
         return None if best[self.best.by] is None else best
 

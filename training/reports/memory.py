@@ -25,13 +25,8 @@ def report(
     the process at that point. There the limit is calculated, assuming that the memory of an update
     is linear in its number of rows.
 
-    Args:
-        update: `training.ways.gradient.gradient.GradientUpdate`.
-        largest: (rows, source tokens, target tokens) of the batch that needs the most memory.
-        available: bytes that the process may use on a CPU; None: as many as the system has free.
-
-    Yields:
-        str, lines of the report.
+    `largest` is (rows, source tokens, target tokens) of the batch that needs the most memory;
+    `available` are bytes that the process may use on a CPU; None: as many as the system has free.
     """
     rows, *tokens = (int(size) for size in largest)
     device = next(iter(tf.config.list_logical_devices("GPU")), None)

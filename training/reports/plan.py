@@ -30,13 +30,7 @@ def report(
 ) -> Iterator[str]:
     """Describes the first epoch of training in batches by gradient, in lines for people.
 
-    Args:
-        plan: `EpochPlan` made with `batching`.
-        num_parameters: number of parameters of the model.
-        seconds: how long to time the pipeline.
-
-    Yields:
-        str.
+    `plan` is made with `batching`; the pipeline is timed for `seconds`.
     """
     yield from describe(corpus, tokenizer, batching, plan)
     lengths = corpus.source.lengths, corpus.target.lengths

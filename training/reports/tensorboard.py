@@ -15,8 +15,7 @@ from nmt_zoo.training.validation.evaluation import Evaluation
 class Board:
     """Writes curves, translations and pictures for TensorBoard.
 
-    Args:
-        path: folder of the event files, in which each writer makes a new file; None writes nothing.
+    Each writer makes a new event file in the folder `path`; None writes nothing.
 
     Raises:
         UserError: the folder cannot be written; all methods raise this, too.

@@ -10,16 +10,14 @@ def most_tries(count: int) -> int:
 
 
 def try_averages(steps: Sequence[int], is_better: Callable[[tuple[int, ...]], bool | None]):
-    """Tries averages of checkpoints, the most promising ones first.
+    """Tries averages of checkpoints, with steps in ascending order, the most promising ones first.
 
     First the average of all checkpoints, and of the last half, quarter and so on of them. Then a
     greedy soup, in the manner of Wortsman et al. 2022, that starts from the best of these: each
     checkpoint in turn joins it, or leaves it, if that makes the average better.
 
-    Args:
-        steps: steps of the checkpoints, ascending.
-        is_better: takes the steps of an average; returns whether it is better than all that were
-            tried before it, or None to end the search.
+    `is_better` takes the steps of an average; returns whether it is better than all that were tried
+    before it, or None to end the search.
     """
     steps, best, tried = tuple(steps), (), set()
 

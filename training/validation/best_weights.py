@@ -10,14 +10,10 @@ from nmt_zoo.training.ways.update import Update
 
 
 class BestWeights:
-    """Keeps the weights with the best validation score in best.npz.
+    """Keeps the weights with the best validation score, "perplexity" or "bleu", in best.npz.
 
     The score is read from best.npz itself. Its weights may be an average of checkpoints, or newer
     than any checkpoint, if the run was killed between a validation and the next save.
-
-    Args:
-        update: `training.ways.update.Update` of the run.
-        by: "perplexity" or "bleu", the score that decides.
 
     Attributes:
         figures: scores of the weights in best.npz, as `Evaluation.figures`; None: there are none.
@@ -37,16 +33,10 @@ class BestWeights:
         return self.figures is not None
 
     def offer(self, arrays: dict[str, Any], evaluation: Evaluation, step: int, **more: Any) -> bool:
-        """Writes weights to best.npz if they are better.
+        """Writes weights (name -> array or variable) to best.npz if they are better.
 
-        Args:
-            arrays: the weights, name -> array or variable.
-            evaluation: their `Evaluation`.
-            step: number of the last update.
-            **more: entries of the file's state besides the step and the evaluation.
-
-        Returns:
-            Whether they are better.
+        Returns whether they are. `more` are entries of the file's state besides the step of the
+        last update and the evaluation.
         """
         better = evaluation.is_better(self.figures if self.are_judged else None, self.by)
         if better:

@@ -22,20 +22,15 @@ _MOST_PIECES = 100
 
 
 class Evaluation(NamedTuple):
-    """Scores on held-out text.
+    """Scores on held-out text."""
 
-    Attributes:
-        perplexity: exp of the negative log-likelihood a token, without label smoothing. If it is
-            not finite, the model has diverged, and nothing was translated.
-        bleu: sacreBLEU of greedy translations, 0 to 100; None if no line was translated.
-        samples: list of (source, reference, translation).
-        attention: of the first sample: (`[T, S]` weights, source pieces, target pieces); None if
-            there is no sample, it is too long for a picture, or the model does not align words.
-    """
-
+    # Exp of the negative log-likelihood a token, without label smoothing. If it is not finite, the
+    # model has diverged, and nothing was translated.
     perplexity: float
-    bleu: float | None
-    samples: list
+    bleu: float | None  # sacreBLEU of greedy translations, 0 to 100; None if no line was translated
+    samples: list  # list of (source, reference, translation)
+    # Of the first sample: (`[T, S]` weights, source pieces, target pieces); None if there is no
+    # sample, it is too long for a picture, or the model does not align words.
     attention: tuple | None = None
 
     @property
@@ -54,14 +49,11 @@ class Evaluation(NamedTuple):
         return f"valid perplexity {self.perplexity:.2f}{bleu}"
 
     def is_better(self, best: dict[str, float] | None, by: str) -> bool:
-        """Returns whether this evaluation beats an earlier one by a score of `CRITERIA`.
+        """Returns whether this evaluation beats the `figures` of an earlier one, `best`.
 
-        By BLEU, perplexity decides among evaluations whose BLEU is 0. Every finite evaluation beats
-        None and one that is not finite. An evaluation that is not finite beats nothing.
-
-        Args:
-            best: the `figures` of the earlier evaluation, or None.
-            by: "perplexity" or "bleu".
+        `by` is one of `CRITERIA`. By BLEU, perplexity decides among evaluations whose BLEU is 0.
+        Every finite evaluation beats None and one that is not finite. An evaluation that is not
+        finite beats nothing.
         """
         return self.is_finite and (best is None or _rank(self.figures(), by) > _rank(best, by))
 
@@ -117,7 +109,6 @@ class Evaluator:
         self.batches = batches(self.corpus, Batching(max(self.max_tokens, longest)))
 
     def __call__(self) -> Evaluation:
-        """Returns an `Evaluation`."""
         nll = tokens = 0.0
         for batch in self.batches:
             batch_nll, batch_tokens = self.update.evaluate(batch)["nll"]

@@ -24,12 +24,8 @@ _LINES_AT_ONCE = 16
 class PenaltyChoice:
     """Chooses the length penalty of Wu et al. 2016 by the BLEU of a beam search.
 
-    Args:
-        model: `models.base.Searchable`.
-        tokenizer: its `Tokenizer`.
-        sources: list of str; the first `MOST_LINES` count, if they are neither empty nor too long.
-        references: list of str, their translations; lines with a blank one do not count.
-        tokenize: tokenisation of BLEU.
+    The first `MOST_LINES` sources count, if they are neither empty nor too long, and their
+    reference is not blank. `tokenize` is the tokenisation of BLEU.
     """
 
     def __init__(
@@ -58,8 +54,7 @@ class PenaltyChoice:
     def __call__(self, is_late: Callable[[], bool] = lambda: False) -> dict[str, Any] | None:
         """Translates with every penalty.
 
-        Args:
-            is_late: asked after every few lines; the lines before count if it returns True.
+        `is_late` is asked after every few lines; the lines before count if it returns True.
 
         Returns:
             A dict: the `length_penalty` by `choice`, `bleu`, a list of pairs of penalty and BLEU,
@@ -102,13 +97,8 @@ def choice(
     References of one text are longer than those of another, so that the best penalty for validation
     text is often too far from the usual one for the next text.
 
-    Args:
-        outputs: dict from penalty to a list of str, translations with it.
-        references: list of str.
-        tokenize: tokenisation of BLEU.
-
-    Returns:
-        The penalty, or None if BLEU is 0 with each; and a dict from penalty to BLEU.
+    `outputs` has translations by penalty. Returns the penalty, or None if BLEU is 0 with each; and
+    BLEU by penalty.
     """
     options = {"references": [references], "tokenize": tokenize}
     bleu = {p: corpus_scores(texts, **options)["bleu"].score for p, texts in outputs.items()}

@@ -37,10 +37,6 @@ def ways_of(preset: str) -> tuple[str, ...]:
 def update_of(preset: str, options: Options) -> type[WayOfTraining]:
     """Returns the `WayOfTraining` that trains a model.
 
-    Args:
-        preset: name of the model.
-        options: name -> value of all training options.
-
     Raises:
         UserError: the model cannot be trained in the way that the option `update` names.
     """
@@ -57,11 +53,7 @@ def update_of(preset: str, options: Options) -> type[WayOfTraining]:
 def check_options(preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
     """Raises `UserError` if training options contradict each other, or suit another way only.
 
-    Args:
-        preset: name of the model.
-        options: name -> value of all training options.
-        given: name -> value of the options that the user gave.
-        undecided: names of options that `training.pace` may still lower.
+    Arguments are as in `WayOfTraining.check`.
     """
     update = update_of(preset, options)
     update.check(preset, options, given, undecided)

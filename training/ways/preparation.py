@@ -17,12 +17,8 @@ from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word
 class Preparation:
     """Facts of a corpus that its model needs before training; most models need none.
 
-    Args:
-        settings: name -> value, all settings of the model.
-        vocab_size: number of target ids.
-
-    Attributes:
-        sizes: name -> number, for the `corpus_sizes` of the model's class.
+    `settings` are all settings of the model; `vocab_size` is the number of target ids. The
+    attribute `sizes` holds numbers by name, for the `corpus_sizes` of the model's class.
     """
 
     def __init__(
@@ -47,11 +43,7 @@ class LengthPlan(Preparation):
 
 
 class WordTable(LengthPlan):
-    """The word pairs of a corpus, for models with a translation table.
-
-    Attributes:
-        words: `WordPairs`.
-    """
+    """The word pairs of a corpus, for models with a translation table."""
 
     def __init__(
         self, corpus: EncodedCorpus, settings: dict[str, Any] | None = None, vocab_size: int = 0
@@ -95,12 +87,7 @@ _PREPARATIONS = {
 
 
 def prepare(corpus: EncodedCorpus, config: dict[str, Any]) -> Preparation:
-    """Makes the `Preparation` of a model.
-
-    Args:
-        corpus: `EncodedCorpus` to train on.
-        config: configuration of the run, with the sizes of its vocabularies.
-    """
+    """Makes the `Preparation` of a model; `config` has the sizes of its vocabularies."""
     preset = config["model"]
     model_class = models.model_class(preset)
     kinds = (kind for base, kind in _PREPARATIONS.items() if issubclass(model_class, base))
@@ -111,8 +98,7 @@ def prepare(corpus: EncodedCorpus, config: dict[str, Any]) -> Preparation:
 def length_model(corpus: EncodedCorpus) -> tuple[float, float, float]:
     """Fits the regression of target lengths on source lengths, in tokens with `</s>`.
 
-    Returns:
-        (intercept, slope, variance for each source token), floats.
+    Returns (intercept, slope, variance for each source token).
     """
     source, target = (side.lengths.astype(np.float64) for side in corpus)
     spread = source.var()

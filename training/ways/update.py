@@ -17,29 +17,19 @@ class WayOfTraining:
 
     A subclass sets the attributes below and defines `make`. `training.ways.catalogue` lists all
     subclasses and the models that each one trains.
-
-    Attributes:
-        name: name of the way of training, a value of the option `update`.
-        options: names of the training options that only this way reads.
-        takes_batches: whether a step takes batches, so that devices can share them out. Otherwise
-            a step takes the whole corpus.
-        has_plan: whether --dry_run can show a plan of its epochs.
     """
 
-    name: str = ""
-    options: tuple[str, ...] = ()
+    name: str = ""  # a value of the option `update`
+    options: tuple[str, ...] = ()  # training options that only this way reads
+    # Whether a step takes batches, which devices can share, rather than the whole corpus.
     takes_batches: bool = False
-    has_plan: bool = True
+    has_plan: bool = True  # whether --dry_run can show a plan of its epochs
 
     @classmethod
     def check(cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
         """Raises `UserError` if training options contradict each other.
 
-        Args:
-            preset: name of the model.
-            options: name -> value of all training options.
-            given: name -> value of the options that the user gave.
-            undecided: names of options that `training.pace` may still lower.
+        `given` are the options that the user gave; `training.pace` may still lower `undecided`.
         """
 
     @classmethod
@@ -51,8 +41,7 @@ class WayOfTraining:
     def companion(cls, directory: ModelDirectory, config: dict[str, Any]) -> ModelDirectory | None:
         """Returns the second `ModelDirectory` that a run writes, or None.
 
-        Args:
-            config: configuration of the run, as far as it is known before the tokenizer.
+        `config` is the run's configuration, as far as it is known before the tokenizer.
 
         Raises:
             UserError: the second directory holds something else.
@@ -82,29 +71,20 @@ class Update:
     """Changes a model step by step.
 
     A subclass defines `model`, `step`, `evaluate` and `variables`.
-
-    Attributes:
-        model: the model in training.
-        takes_batches: as `WayOfTraining`.
-        warmup_steps: steps during which the learning rate rises (0: none).
-        judged_by_perplexity: whether a lower validation perplexity means better weights. Otherwise
-            the weights of the last validation are kept, unless BLEU chooses.
     """
 
     model: keras.Model
-    takes_batches: bool = False
-    warmup_steps: int = 0
+    takes_batches: bool = False  # as `WayOfTraining`
+    warmup_steps: int = 0  # steps during which the learning rate rises (0: none)
+    # Whether a lower validation perplexity means better weights. Otherwise the weights of the last
+    # validation are kept, unless BLEU chooses.
     judged_by_perplexity: bool = True
 
     def step(self, *examples: Any) -> dict[str, tuple]:
-        """Changes the model.
+        """Changes the model; returns name -> `(sum, count)` of each measured value.
 
-        Args:
-            *examples: from `examples`.
-
-        Returns:
-            name -> `(sum, count)` of each measured value. A step that reports "skipped" has changed
-            nothing, because its loss or gradient was not finite.
+        A step that reports "skipped" has changed nothing, because its loss or gradient was not
+        finite.
         """
         raise NotImplementedError
 
@@ -117,11 +97,9 @@ class Update:
         raise NotImplementedError
 
     def examples(self, first: int, batches: Callable[[int], Iterable]) -> Iterable:
-        """Returns an iterable of the examples that are left of an epoch.
+        """Returns the examples that are left of an epoch, of which `first` have been used.
 
-        Args:
-            first: how many examples of the epoch the run has already used.
-            batches: function that returns the batches of the epoch from number `first` on.
+        `batches` returns the batches of the epoch from a number on.
         """
         return batches(first)
 
@@ -132,9 +110,7 @@ class Update:
     def progress_line(self, step: int, means: dict[str, float]) -> str | None:
         """Returns a line to print after a record of training, or None.
 
-        Args:
-            step: the last step.
-            means: name -> mean of a value that `step` returns, since the last record.
+        `means` are the means, since the last record, of the values that `step` returns.
         """
 
     def for_validation(self) -> AbstractContextManager:

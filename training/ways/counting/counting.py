@@ -24,26 +24,15 @@ class NgramTable(NamedTuple):
 
     The n-grams are the nodes of a trie. Words are nodes 0 to V - 1; n-grams of two and more words
     are numbered from V on, in the order of their keys.
-
-    Attributes:
-        unigrams: `[V]` float32, P(word); sums to 1.
-        keys: `[M]` int64, rising: node of all words but the last, times V, plus the last word.
-        probabilities: `[M]` float32, the discounted relative frequency of the last word.
-        backoffs: `[V + M]` float32, for each node as a context, the weight of the next shorter
-            context.
-        num_ngrams: numbers of n-grams of 2, 3, ... words; M in all.
-        discounts: for each order, from 1, the discounts of counts of 1, 2 and 3 or more.
-        estimated: for each order, whether its discounts are estimated from the text; otherwise
-            they are `FALLBACK`.
     """
 
-    unigrams: np.ndarray
-    keys: np.ndarray
-    probabilities: np.ndarray
-    backoffs: np.ndarray
-    num_ngrams: list
-    discounts: list
-    estimated: list
+    unigrams: np.ndarray  # [V] float32, P(word); sums to 1
+    keys: np.ndarray  # [M] int64, rising: V times the node of all words but the last, plus the last
+    probabilities: np.ndarray  # [M] float32, the discounted relative frequency of the last word
+    backoffs: np.ndarray  # [V + M] float32, by node as context: the weight of the next shorter one
+    num_ngrams: list  # numbers of n-grams of 2, 3, ... words; M in all
+    discounts: list  # for each order, from 1, the discounts of counts of 1, 2 and 3 or more
+    estimated: list  # for each order, whether its discounts come from the text, not `FALLBACK`
 
 
 class _Level(NamedTuple):
@@ -54,12 +43,9 @@ class _Level(NamedTuple):
 
 
 def estimate(text: EncodedSide, vocab_size: int, order: int) -> NgramTable:
-    """Estimates the language model of a text.
+    """Estimates the language model of a text whose sentences end in `</s>`.
 
-    Args:
-        text: `EncodedSide`; each sentence ends in `</s>`.
-        vocab_size: V.
-        order: longest n-grams, in words, at least 1.
+    `vocab_size` is V; the longest n-grams have `order` words, at least 1.
     """
     levels = _count(text, vocab_size, order)
     backoffs, probabilities = [], []
@@ -90,12 +76,9 @@ def estimate(text: EncodedSide, vocab_size: int, order: int) -> NgramTable:
 def estimate_discounts(counts: np.ndarray) -> tuple[np.ndarray, bool]:
     """Estimates the three discounts of one order, Chen and Goodman 1998, equation 26.
 
-    Args:
-        counts: int64 array, adjusted counts of n-grams; zeros are ignored.
-
-    Returns:
-        (`[3]` float64, whether they are estimated). They are `FALLBACK` instead if one of the
-        counts 1 to 4 does not occur, or if a discount would not be positive.
+    `counts` are int64 adjusted counts of n-grams; zeros are ignored. Returns (`[3]` float64,
+    whether they are estimated). They are `FALLBACK` instead if one of the counts 1 to 4 does not
+    occur, or if a discount would not be positive.
     """
     n1, n2, n3, n4 = np.bincount(np.minimum(counts, 5), minlength=6)[1:5].astype(np.float64)
     if min(n1, n2, n3, n4) > 0:
@@ -152,11 +135,7 @@ def _with_starts(text):
 
 
 def _number(keys):
-    """Numbers the distinct keys in rising order.
-
-    Returns:
-        (distinct keys, the number of each key, an index of each distinct key, its count).
-    """
+    """Numbers keys; returns (distinct keys, rising; numbers; an index of each; their counts)."""
     order = np.argsort(keys)
     keys = keys[order]
     new = np.ones(keys.size, bool)

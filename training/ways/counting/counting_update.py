@@ -35,7 +35,6 @@ class Counting(WayOfTraining):
 
     @classmethod
     def is_complete(cls, directory: ModelDirectory) -> bool:
-        """As `WayOfTraining.is_complete`: true once best.npz exists."""
         return directory.best_state() is not None
 
     @classmethod
@@ -49,11 +48,7 @@ class Counting(WayOfTraining):
 
 
 class CountingUpdate(Update):
-    """Leaves a model unchanged, since `training.ways.preparation.NgramTable` has filled it.
-
-    Args:
-        model: `NgramLanguageModel`, prepared.
-    """
+    """Leaves a model unchanged, since `training.ways.preparation.NgramTable` has filled it."""
 
     def __init__(self, model: keras.Model):
         self.model = model

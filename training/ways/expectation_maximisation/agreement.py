@@ -56,15 +56,10 @@ def em_steps(
     """Makes one step of expectation maximisation, for one direction or for two that are to agree.
 
     Without a prior, the log-likelihood of a single direction never falls from one step to the next;
-    a step of two directions may lower both.
-
-    Args:
-        directions: one `WordPairs`, or `Directions`.
-        estimates: the `Estimate` of each direction.
-        alpha: as `iteration.maximise_translation`.
+    a step of two directions may lower both. `alpha` as `iteration.maximise_translation`.
 
     Returns:
-        (list of new `Estimate`s, list of the log-likelihoods under the given ones).
+        (new `Estimate`s, log-likelihoods under the given ones), for each direction.
     """
     results = []
     expected = expect_directions(directions, estimates, threads=threads)
@@ -84,9 +79,6 @@ def expect_directions(
     where `</s>` has cells, have no counterpart in the other direction and keep the posteriors of
     their own direction. Then the posteriors of each target word are scaled to sum to 1. Position
     models learn from the posteriors of their own direction.
-
-    Args:
-        directions, estimates, threads: as `em_steps`.
     """
     if len(directions) == 1:
         return [expect(*directions, *estimates, threads=threads)]
@@ -108,12 +100,7 @@ def agreeing_posteriors(
 ) -> list[np.ndarray]:
     """Returns what both directions count of their links, as `expect_directions` counts it.
 
-    Args:
-        directions: `Directions`, or the `Cells` of both.
-        posteriors: two arrays `[cells]` float32, one for each direction.
-
-    Returns:
-        List of two arrays `[cells]` float32.
+    Both `posteriors` and results are `[cells]` float32, one array for each direction.
     """
     results = [np.empty_like(own) for own in posteriors]
     for side, (words, result) in enumerate(zip(directions, results, strict=True)):
@@ -128,10 +115,7 @@ def agreeing_posteriors(
 
 
 def _agreed(directions, posteriors, side):
-    """Returns the function of a block of one side for the product of both sides' posteriors.
-
-    The function returns `[R, n]` float64, with rows scaled to sum to 1.
-    """
+    """Returns a function of a block of `side`: both sides' product, rows scaled to sum to 1."""
     words, twin = directions[side], directions[1 - side]
     own, other = posteriors[side], posteriors[1 - side]
 
@@ -146,17 +130,7 @@ def _agreed(directions, posteriors, side):
 
 
 def _facing(block, words, twin, values):
-    """Returns the other direction's values for the word cells of a block; 1 in the rows of `</s>`.
-
-    Args:
-        block: `Block` of one direction.
-        words: `WordPairs` of that direction.
-        twin: `WordPairs` of the other direction.
-        values: `[cells]`, a value for each cell of the other direction.
-
-    Returns:
-        `[R, n - 1]`.
-    """
+    """Returns values of `twin`'s cells for word cells of a block, `[R, n - 1]`; 1 for `</s>`."""
     sentences, positions = block.row_sentences, block.row_positions
     first_tokens = twin.first_tokens[block.pairs[sentences]]
     tokens = first_tokens[:, None] + np.arange(block.source_length - 1)
@@ -169,15 +143,10 @@ def _facing(block, words, twin, values):
 def links_of_both(
     directions: Sequence[Cells], posteriors: Sequence[np.ndarray], is_link: Callable
 ) -> Links:
-    """Returns the links that the posteriors of both directions decide.
+    """Returns the links, in the forward direction, that the posteriors of both directions decide.
 
-    Args:
-        posteriors: two arrays `[cells]`, one for each direction.
-        is_link: function of two arrays of posteriors of the same links, from the forward and the
-            reverse direction; returns a bool array.
-
-    Returns:
-        The links of the forward direction.
+    `posteriors` are `[cells]` for each direction. `is_link` gets two arrays of posteriors of the
+    same links, from the forward and the reverse direction, and returns a bool array.
     """
     words, twin = directions
     own, other = posteriors

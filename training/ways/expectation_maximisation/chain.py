@@ -11,17 +11,11 @@ from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
 
 
 class Stage(NamedTuple):
-    """A model of a chain.
+    """A model of a chain."""
 
-    Attributes:
-        name: as it is printed.
-        positions: position model that the stage begins with; None: that of the stage before.
-        fertile: whether source words have fertilities.
-    """
-
-    name: str
-    positions: PositionEstimate | None
-    fertile: bool = False
+    name: str  # as it is printed
+    positions: PositionEstimate | None  # to begin with; None: from the stage before
+    fertile: bool = False  # whether source words have fertilities
 
 
 # Model 1 comes first because it has a single optimum, so that starting from its table makes a

@@ -23,15 +23,8 @@ from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
 class Sums:
     """What the chunks of one direction add up to.
 
-    Args:
-        direction: `chunks.Direction`.
-        positions: position model of the iteration.
-
-    Attributes:
-        counts: `[P]` float32, expected counts of all word pairs, without a prior.
-        positions: as given.
-        statistics: list, for `positions.maximise`.
-        log_likelihood: float.
+    `counts` is `[P]` float32, expected counts of all word pairs without a prior; `statistics` is
+    for `positions.maximise`.
     """
 
     def __init__(self, direction: Direction, positions: PositionEstimate):
@@ -40,22 +33,15 @@ class Sums:
         self.statistics, self.log_likelihood = [], 0.0
 
     def add(self, part: Part, counts: np.ndarray, statistics: list, log_likelihood: float):
-        """Adds what one `chunks.Part` has."""
         self.counts[part.numbers] += counts
         self.statistics = self.positions.merged([*self.statistics, *statistics])
         self.log_likelihood += log_likelihood
 
 
 def summed(text: ChunkedText, positions: list, work: Callable) -> list[Sums]:
-    """Adds up what `work` returns for each chunk, a tuple for `Sums.add` in each direction.
+    """Adds up what `work`, as `ChunkedText.each`, returns for each chunk.
 
-    Args:
-        text: `chunks.ChunkedText`.
-        positions: list of the position model of each direction.
-        work: as `ChunkedText.each`.
-
-    Returns:
-        List of the `Sums` of each direction.
+    It returns a tuple for `Sums.add` in each direction; `positions` also has a model for each.
     """
     sums = [Sums(*both) for both in zip(text.directions, positions, strict=True)]
     for results in text.each(work):
@@ -67,12 +53,8 @@ def summed(text: ChunkedText, positions: list, work: Callable) -> list[Sums]:
 class ChunkedTraining:
     """Training on a text in chunks, in one direction or in two that are to agree.
 
-    Args:
-        text: `chunks.ChunkedText`.
-        alpha: Dirichlet prior, as `iteration.maximise_translation`.
-
-    Attributes:
-        positions: list of the position model of each direction, for the next step.
+    `alpha` is as `iteration.maximise_translation`. The attribute `positions` lists the position
+    model of each direction for the next step.
     """
 
     def __init__(self, text: ChunkedText, alpha: float):
@@ -81,7 +63,7 @@ class ChunkedTraining:
         self.positions = [UniformEstimate()] * len(text.directions)
 
     def begin(self, stage: Stage):
-        """Goes on with the model of a stage."""
+        """Continues with the model of a stage."""
         self._fertile = stage.fertile
         if stage.positions is not None:
             self.positions = [stage.positions] * len(self._text.directions)
@@ -91,12 +73,7 @@ class ChunkedTraining:
         raise NotImplementedError
 
     def posteriors(self, number: int, parts: list[Part]) -> list[np.ndarray]:
-        """Returns the posteriors `[cells]` of each direction of a chunk.
-
-        Args:
-            number: of the chunk.
-            parts: the chunk, in each direction.
-        """
+        """Returns the posteriors `[cells]` of each direction of a chunk, which has this number."""
         raise NotImplementedError
 
     def _maximise_positions(self, sums):
@@ -107,12 +84,8 @@ class ChunkedTraining:
 class ExpectationMaximisationText(ChunkedTraining):
     """Expectation maximisation; at first, all target words are equally probable.
 
-    Args:
-        text, alpha: as `ChunkedTraining`.
-        smoothing: as `iteration.spread_missing`.
-
-    Attributes:
-        tables: list of `[P]` float32, t(target word | source word) of each direction.
+    `smoothing` is as `iteration.spread_missing`. The attribute `tables` lists `[P]` float32,
+    t(target word | source word), of each direction.
     """
 
     def __init__(self, text: ChunkedText, alpha: float, smoothing: float):
@@ -143,7 +116,6 @@ class ExpectationMaximisationText(ChunkedTraining):
         return self._maximise_positions(sums)
 
     def _maximise(self, direction, table):
-        """Replaces the counts of a direction by probabilities."""
 
         def change(pairs, _, rows):
             new = iteration.maximise_translation(rows, table[pairs].astype(np.float64), self._alpha)
@@ -165,12 +137,8 @@ class ExpectationMaximisationText(ChunkedTraining):
 class CollapsedText(ChunkedTraining):
     """Collapsed variational inference; at first, target words link to all source positions alike.
 
-    Args:
-        text: as `ChunkedTraining`; its file gets the posteriors.
-        alpha: as `ChunkedTraining`, above 0.
-
-    Attributes:
-        counts: list of the `[P]` float32 counts of each direction, without the prior.
+    The file of the text gets the posteriors. `alpha` is above 0. The attribute `counts` lists the
+    `[P]` float32 counts of each direction, without the prior.
     """
 
     def __init__(self, text: ChunkedText, alpha: float):
@@ -185,7 +153,6 @@ class CollapsedText(ChunkedTraining):
         self.counts = [total.counts for total in summed(text, self.positions, work)]
 
     def _read(self, number):
-        """Reads the `Collapsed` of each direction of a chunk."""
         both = zip(self._places[number], self.positions, strict=True)
         return [Collapsed(*map(self._text.file.read, places), model) for places, model in both]
 

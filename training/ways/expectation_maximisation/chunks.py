@@ -55,7 +55,6 @@ class Place(NamedTuple):
     size: int
 
     def part(self, start: int, stop: int) -> "Place":
-        """Returns the place of the elements from `start` up to `stop`."""
         return self._replace(offset=self.offset + start * self.dtype().itemsize, size=stop - start)
 
 
@@ -91,11 +90,9 @@ class TemporaryArrays:
         return place
 
     def write(self, place: Place, array: np.ndarray):
-        """Writes an array in the place of another one."""
         self._transfer(place, np.ascontiguousarray(array, place.dtype), self._file.write)
 
     def read(self, place: Place) -> np.ndarray:
-        """Returns the array of a place."""
         array = np.empty(place.size, place.dtype)
         self._transfer(place, array, self._file.readinto)
         return array
@@ -128,25 +125,15 @@ class ChunkPlaces(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One direction of one chunk.
+    """One direction of one chunk."""
 
-    Attributes:
-        cells: `Cells`, whose word pairs are numbered in the chunk.
-        numbers: `[P]` int32, the numbers of the chunk's word pairs in the whole text.
-        source_words: `[F]` int32, the id of each source word of the chunk.
-    """
-
-    cells: Cells
-    numbers: np.ndarray
-    source_words: np.ndarray
+    cells: Cells  # word pairs are numbered in the chunk
+    numbers: np.ndarray  # [P] int32, the numbers of the chunk's word pairs in the whole text
+    source_words: np.ndarray  # [F] int32, the id of each source word of the chunk
 
 
 class Direction:
     """One direction of a text, in chunks.
-
-    Args:
-        chunks: list of `EncodedCorpus`.
-        target_end: as `index_word_pairs`.
 
     Attributes:
         rows: `Rows` of all word pairs of the text, sorted by source word, then target word.
@@ -226,7 +213,6 @@ class Direction:
         self.source_words = np.concatenate(source_words)
 
     def part(self, number: int) -> Part:
-        """Reads the `Part` of a chunk."""
         places = self._places[number]
         cell_pairs, first_pairs, source_words, numbers = map(self._file.read, places)
         layout = lay_out(*self._lengths[number], self._target_end)
@@ -234,11 +220,9 @@ class Direction:
         return Part(cells, numbers, source_words)
 
     def for_rows(self, work: Callable[[slice, slice, Rows], None]):
-        """Calls `work(pairs, rows, own)` for some rows of the whole text after the other.
+        """Calls `work(pairs, rows, own)`, in threads, for some rows of the text after the other.
 
-        Args:
-            work: function of a slice of word pairs, the slice of rows that these make, and
-                `Rows` of only these; called in threads.
+        `pairs` and `rows` are slices of word pairs and their rows, `own` is `Rows` of only these.
         """
         firsts = np.append(self.rows.first_pairs, self.rows.num_pairs)
         cuts = np.flatnonzero(np.diff(firsts[1:] // _WORD_PAIRS)) + 1
@@ -255,18 +239,9 @@ class Direction:
 class ChunkedText:
     """A text in one direction or in both, in chunks of sentence pairs.
 
-    Args:
-        corpus: `EncodedCorpus`; each sentence ends in `</s>`, which is NULL in the source.
-        file: open `TemporaryArrays`.
-        progress: `common.progress.Progress`, which counts sentence pairs; or None.
-        both: whether the text has both directions, or only that from source to target.
-        target_end: as `index_word_pairs`.
-        threads: how many chunks are worked on at once.
-
-    Attributes:
-        directions: list of `Direction`.
-        num_sentences: sentence pairs of the text.
-        file: as given.
+    Each sentence of the corpus ends in `</s>`, which is NULL in the source. `progress` counts
+    sentence pairs, `threads` is how many chunks are worked on at once, `target_end` is as
+    `index_word_pairs`. The attribute `directions` is a list of `Direction`.
     """
 
     def __init__(
@@ -291,9 +266,7 @@ class ChunkedText:
     def each(self, work: Callable[[int, list[Part]], Any]) -> Iterator:
         """Yields `work(number, parts)` of each chunk, in order, and counts its sentence pairs.
 
-        Args:
-            work: function of the number of a chunk and a list of its `Part` in each direction,
-                called in threads.
+        `work`, called in threads, gets the `Part` of each direction.
         """
 
         def read_and_work(number):
@@ -307,11 +280,7 @@ class ChunkedText:
 
 
 def _cut(corpus, threads):
-    """Cuts a corpus into a number of chunks for each thread, of about equally many cells.
-
-    Returns:
-        List of `EncodedCorpus`, at least one.
-    """
+    """Cuts a corpus into some chunks for each thread, of about equally many cells."""
     cells = np.cumsum(np.multiply(*(side.lengths for side in corpus), dtype=np.int64))
     total = int(cells[-1]) if cells.size else 0
     count = threads * max(-(-total // (threads * _CHUNK_CELLS)), 1)

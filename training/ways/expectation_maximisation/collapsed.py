@@ -34,20 +34,13 @@ _STRENGTH = 1.0  # Pseudo-count of the global fertility distribution in each wor
 
 
 class Collapsed(NamedTuple):
-    """State of CVB0 inference for one direction.
+    """State of CVB0 inference for one direction."""
 
-    Attributes:
-        posteriors: `[cells]` float32, probability of every cell's link.
-        counted: `[cells]` float32, probabilities by which links are counted as translations:
-            `posteriors`, or what both directions agree on.
-        positions: parameters of a position model.
-        log_likelihood: float, of every target word given the links of the other target words; with
-            fertilities, up to a factor for each sentence.
-    """
-
-    posteriors: np.ndarray
-    counted: np.ndarray
+    posteriors: np.ndarray  # [cells] float32, probability of every cell's link
+    counted: np.ndarray  # [cells] float32, as counted: `posteriors`, or what directions agree on
     positions: PositionEstimate
+    # Of every target word given the links of the others; with fertilities, up to a factor for each
+    # sentence.
     log_likelihood: float = 0.0
 
 
@@ -69,13 +62,10 @@ def collapsed_step(
 ) -> Collapsed:
     """Makes one iteration: finds new posteriors, then new parameters of the position model.
 
-    Args:
-        alpha: symmetric Dirichlet prior, above 0, on every source word's row of the translation
-            table, over the target words that occur in a sentence pair with it.
-        fertile: whether the number of target words of each source word has a distribution.
-
-    Returns:
-        `Collapsed`, with `counted` equal to `posteriors`.
+    `alpha`, above 0, is the symmetric Dirichlet prior on every source word's row of the translation
+    table, over the target words that occur in a sentence pair with it. If `fertile`, the number of
+    target words of each source word has a distribution. In the result, `counted` equals
+    `posteriors`.
     """
     counts = count_links(words, state.counted, threads=threads) + alpha
     ratios = None
@@ -88,17 +78,11 @@ def collapsed_step(
 
 
 class Known(NamedTuple):
-    """Sums over the whole corpus for the word pairs and source words of some sentence pairs.
+    """Sums over the whole corpus for the word pairs and source words of some sentence pairs."""
 
-    Attributes:
-        counts: `[P]` float64, expected count of every word pair plus the prior.
-        totals: `[F]` float64, sum of the counts of every source word in the whole corpus.
-        ratios: `[MOST + 1, F]` float64 from `log_ratios`, or None without fertilities.
-    """
-
-    counts: np.ndarray
-    totals: np.ndarray
-    ratios: np.ndarray | None
+    counts: np.ndarray  # [P] float64, expected count of every word pair plus the prior
+    totals: np.ndarray  # [F] float64, sum of the counts of every source word in the whole corpus
+    ratios: np.ndarray | None  # [MOST + 1, F] float64 from `log_ratios`; None without fertilities
 
 
 def new_posteriors(
@@ -106,9 +90,8 @@ def new_posteriors(
 ) -> tuple[Collapsed, list]:
     """Finds the posteriors of one iteration, for all sentence pairs of a corpus or for some.
 
-    Returns:
-        (`Collapsed` with the positions of `state`, and `counted` equal to `posteriors`; list of the
-        statistics of all blocks, from which `positions.maximise` makes new parameters).
+    Returns (`Collapsed` with the positions of `state`, and `counted` equal to `posteriors`;
+    statistics of all blocks, from which `positions.maximise` makes new parameters).
     """
     sources = words.spread(np.arange(known.totals.size))
 
@@ -131,15 +114,7 @@ def new_posteriors(
 def agree(
     directions: Sequence[Cells], states: Sequence[Collapsed], *, threads: int = 2
 ) -> list[Collapsed]:
-    """Makes two directions count the links on which they agree; a single one stays as it is.
-
-    Args:
-        directions: `Cells` of each direction.
-        states: the `Collapsed` of each.
-
-    Returns:
-        List of `Collapsed`, with new `counted`.
-    """
+    """Makes two directions count the links on which they agree; a single one stays as it is."""
     if len(states) == 1:
         return list(states)
     found = agreeing_posteriors(directions, [s.posteriors for s in states], threads=threads)
@@ -168,15 +143,9 @@ def _first_pairs(words, block):
 
 
 def _others_translation(words, counted, block, counts, totals):
-    """Computes t(target word | source word) of a block from the other target tokens' counts.
+    """Computes t(target word | source word) of a block, `[R, n]`, from the other tokens' counts.
 
-    Args:
-        counted: as `Collapsed`.
-        counts: `[P]` float64, counts of all cells plus the prior.
-        totals: `[B, n]` float64, sums of the counts of every source token's word.
-
-    Returns:
-        `[R, n]` float64.
+    `counts` is `[P]`, with the prior; `totals` is `[B, n]`, sums for every source token's word.
     """
     own = _own_counts(words, counted, block)
     translation = counts[words.cell_pairs[block.cells]].reshape(own.shape)
@@ -208,14 +177,7 @@ def _own_counts(words, counted, block):
 
 
 def expected_fertilities(words: Cells, posteriors: np.ndarray, threads: int = 2) -> np.ndarray:
-    """Sums the distributions of the fertilities of all tokens of each source word.
-
-    Args:
-        posteriors: as `Collapsed`.
-
-    Returns:
-        `[MOST + 1, F]` float64.
-    """
+    """Sums the fertility distributions of each source word's tokens, `[MOST + 1, F]` float64."""
     num_words = words.first_pairs.size
     sources = words.spread(np.arange(num_words))
 
@@ -234,11 +196,9 @@ def expected_fertilities(words: Cells, posteriors: np.ndarray, threads: int = 2)
 def log_ratios(expected: np.ndarray) -> np.ndarray:
     """Estimates how much more probable each fertility of each source word is than one less.
 
-    The distribution of a word mixes what is expected of its tokens with that of all words, so that
-    rare words have about the fertilities of all.
-
-    Args:
-        expected: `[MOST + 1, F]`, sums of `expected_fertilities` over the whole corpus.
+    The distribution of a word mixes what is expected of its tokens (`expected`, from
+    `expected_fertilities` over the whole corpus) with that of all words, so that rare words have
+    about the fertilities of all.
 
     Returns:
         `[MOST + 1, F + 1]` float64; row c is log P(fertility c + 1) - log P(fertility c), except
@@ -254,11 +214,8 @@ def log_ratios(expected: np.ndarray) -> np.ndarray:
 def fertilities(block: Block, posteriors: np.ndarray) -> np.ndarray:
     """Computes the distribution of every source token's number of target words.
 
-    Args:
-        posteriors: `[R, n]`; the links of different target words count as independent.
-
-    Returns:
-        `[MOST + 1, B, n - 1]` float64; the last row is that of `MOST` or more.
+    In `posteriors`, `[R, n]`, links of different target words count as independent. Returns
+    `[MOST + 1, B, n - 1]` float64; the last row is for `MOST` or more.
     """
     found = np.zeros([MOST + 1, block.pairs.size, block.source_length - 1])
     found[0] = 1

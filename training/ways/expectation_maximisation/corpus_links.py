@@ -15,12 +15,9 @@ class Links:
     """The links of the sentence pairs of a text, in arrays.
 
     It is like a list, but smaller: it has a length, and iterating over it gives a list of `(source
-    position, target position)` of every sentence pair, counted from 0.
-
-    Args:
-        counts: `[sentences]` int32, how many links each sentence pair has.
-        sources: `[L]` int32, source positions of the links of one sentence pair after the other.
-        targets: `[L]` int32, their target positions.
+    position, target position)` of every sentence pair, counted from 0. `counts` is `[sentences]`
+    int32, the links of each sentence pair; `sources` and `targets` are `[L]` int32, the positions
+    of the links of one sentence pair after the other.
     """
 
     def __init__(self, counts: np.ndarray, sources: np.ndarray, targets: np.ndarray):
@@ -29,7 +26,7 @@ class Links:
 
     @classmethod
     def of_lists(cls, lists: Iterable[list[tuple[int, int]]]) -> "Links":
-        """Makes an instance of an iterable of lists of `(source position, target position)`."""
+        """Makes an instance of lists of `(source position, target position)`."""
         counts, positions = array("i"), array("i")
         for links in lists:
             counts.append(len(links))
@@ -70,11 +67,7 @@ def _sorted(sentences, sources, targets, num_sentences):
 
 
 def best_links(words: Cells, posteriors: np.ndarray) -> Links:
-    """Returns the most probable source position of each target word, unless that is NULL.
-
-    Args:
-        posteriors: `[cells]`.
-    """
+    """Returns the most probable source position (`[cells]`) of each target word, unless NULL."""
     parts = []
     for block in words.blocks:
         best = posteriors[block.cells].reshape(-1, block.source_length).argmax(axis=1)
@@ -87,13 +80,8 @@ def links_of_cells(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the links that some cells of a block stand for, without cells of NULL and `</s>`.
 
-    Args:
-        block: one of its blocks.
-        rows: `[L]` int, rows of the cells.
-        columns: `[L]` int, source positions of the cells.
-
-    Returns:
-        (sentence pairs, source positions, target positions), each `[L']` int64, in any order.
+    `rows` and `columns` are `[L]` int, rows and source positions of the cells. Returns (sentence
+    pairs, source positions, target positions), each `[L']` int64, in any order.
     """
     sentences, targets = block.row_sentences[rows], block.row_positions[rows]
     real = columns < block.source_length - 1

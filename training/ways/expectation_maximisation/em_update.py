@@ -77,12 +77,10 @@ class ExpectationMaximisation(WayOfTraining):
 
     @classmethod
     def companion(cls, directory: ModelDirectory, config: dict[str, Any]) -> ModelDirectory | None:
-        """the directory of the reverse model."""
         return reverse_directory(directory, config)
 
     @classmethod
     def make(cls, run: Any, model: keras.Model) -> "EMUpdate":
-        """As `WayOfTraining.make`; trains both directions if the run has a companion directory."""
         names = ("alpha", "model1_steps", "model2_steps", "hmm_steps", "leave_one_out")
         options = {name: run.options[name] for name in names}
         if not run.companion:
@@ -92,7 +90,6 @@ class ExpectationMaximisation(WayOfTraining):
 
     @classmethod
     def closing_line(cls, run: Any, step: int) -> str | None:
-        """As `WayOfTraining.closing_line`: advice if the model's own iterations never began."""
         names = ("model1_steps", "model2_steps", "hmm_steps")
         before = {name: run.options[name] for name in names if run.options[name]}
         if not before or step > sum(before.values()):
@@ -144,11 +141,10 @@ class EMUpdate(Update):
             self.posteriors = self.counted = tf.Variable(first.posteriors)
 
     def examples(self, first: int, batches: Callable[[int], Iterable]) -> list:
-        """As `Update.examples`: the whole corpus, once."""
         return [self.corpus][first:]
 
     def variables(self) -> dict[str, Any]:
-        """Returns name -> variable for everything that an iteration changes."""
+        """Returns everything that an iteration changes, by name."""
         found = {
             **model_arrays(self.model),
             "em/iteration": self.iteration,
@@ -163,7 +159,7 @@ class EMUpdate(Update):
         return found
 
     def stage(self, iteration: int) -> Stage:
-        """Returns the `Stage` of an iteration; iterations count from 0."""
+        """Returns the `Stage` of an iteration, counted from 0."""
         for stage, count in self.chain:
             if iteration < count:
                 return stage
@@ -171,24 +167,15 @@ class EMUpdate(Update):
         return self.last
 
     def step(self, words: WordPairs) -> dict[str, tuple]:
-        """Makes one iteration.
+        """Makes one iteration; returns name -> `(sum, count)`.
 
-        Args:
-            words: the `WordPairs`.
-
-        Returns:
-            name -> `(sum, count)`: `loss` and `nll` over target tokens, and `log_likelihood`, all
-            under the estimate before the iteration. NaN with fertilities, whose likelihood is known
-            only up to a factor for each sentence.
+        `loss` and `nll` are over target tokens, all under the estimate before the iteration. With
+        fertilities they are NaN: that likelihood is known only up to a factor for each sentence.
         """
         return self._means(*self._iterate([self], [words]))
 
     def _iterate(self, updates, directions):
-        """Makes one iteration of one direction, or of two that are to agree.
-
-        Returns:
-            List of the log-likelihood of each direction before the iteration.
-        """
+        """Makes one iteration; returns the log-likelihood of each direction before it."""
         both = list(zip(updates, directions, strict=True))
         if self.posteriors is not None:
             states = [update.collapsed_step(words) for update, words in both]
@@ -215,7 +202,7 @@ class EMUpdate(Update):
         return Estimate(translation, positions)
 
     def collapsed_step(self, words: WordPairs) -> Collapsed:
-        """Makes one step of `--leave_one_out`, which changes no variable; returns `Collapsed`."""
+        """Makes one step of `--leave_one_out`, which changes no variable."""
         positions = self._current_positions()
         state = Collapsed(self.posteriors.numpy(), self.counted.numpy(), positions)
         fertile = self._next_stage().fertile
@@ -255,17 +242,15 @@ class EMUpdate(Update):
         return self.stage(int(self.iteration))
 
     def _variable(self):
-        """Returns the variable of the parameters of the next position model; None: it has none."""
+        """Returns the variable of the next position model's parameters, or None without any."""
         variables = {MODEL_1.name: None, MODEL_2.name: self.diagonal}
         return variables.get(self._next_stage().name, self.packed)
 
     def _current_positions(self):
-        """Returns the parameters of the position model of the next iteration."""
         positions, variable = self._next_stage().positions, self._variable()
         return positions if variable is None else positions.unpack(variable.numpy())
 
     def progress_line(self, step: int, means: dict[str, float]) -> str:
-        """As `Update.progress_line`: the model, and the likelihood before the iteration."""
         line = f"iteration {step} ({self.stage(step - 1).name})"
         if math.isnan(means["nll"]):
             return line
@@ -276,19 +261,13 @@ class EMUpdate(Update):
 
     @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
     def evaluate(self, batch: dict[str, tf.Tensor]) -> dict[str, tuple]:
-        """Computes the likelihood of a batch: `nll` as in `step`."""
         return {"nll": negative_log_likelihood(self.model, batch)}
 
 
 class AgreementUpdate(EMUpdate):
-    """Training of two `AlignmentModel`s, one for each direction, to agree.
+    """Training of two prepared `AlignmentModel`s, one for each direction, to agree.
 
-    Args:
-        model: `AlignmentModel` from source to target, prepared.
-        directions: `Directions` of the training corpus.
-        reverse_model: `AlignmentModel` from target to source, prepared.
-        reverse_directory: `ModelDirectory` of the reverse model, started; None: it is not saved.
-        **options: as `EMUpdate`.
+    Without a `reverse_directory`, the reverse model is not saved. `options` as `EMUpdate`.
     """
 
     def __init__(
@@ -309,22 +288,13 @@ class AgreementUpdate(EMUpdate):
         self.reverse_directory = reverse_directory
 
     def variables(self) -> dict[str, Any]:
-        """Returns name -> variable for everything that an iteration changes, in both directions."""
         reverse = {f"reverse/{name}": v for name, v in self.reverse.variables().items()}
         return {**super().variables(), **reverse}
 
     def step(self, directions: Directions) -> dict[str, tuple]:
-        """Makes one iteration.
-
-        Args:
-            directions: the `Directions`.
-
-        Returns:
-            As `EMUpdate.step` for the forward direction, and `reverse_log_likelihood`.
-        """
+        """As `EMUpdate.step` for the forward direction, and `reverse_log_likelihood`."""
         forward, reverse = self._iterate([self, self.reverse], directions)
         return {**self._means(forward), "reverse_log_likelihood": (reverse, 1)}
 
     def companions(self) -> dict[ModelDirectory, keras.Model]:
-        """As `Update.companions`: the reverse model."""
         return {self.reverse_directory: self.reverse.model} if self.reverse_directory else {}

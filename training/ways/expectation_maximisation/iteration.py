@@ -36,29 +36,18 @@ POSITIONS = {
 
 
 class Estimate(NamedTuple):
-    """All parameters of a model.
+    """All parameters of a model."""
 
-    Attributes:
-        translation: `[P]` float64, t(target word | source word) of every word pair.
-        positions: parameters of a position model.
-    """
-
-    translation: np.ndarray
+    translation: np.ndarray  # [P] float64, t(target word | source word) of every word pair
     positions: PositionEstimate = UniformEstimate()
 
 
 class Expected(NamedTuple):
-    """Result of an expectation step.
+    """Result of an expectation step."""
 
-    Attributes:
-        counts: `[P]` float64, how often each source word is expected to generate each target word.
-        statistics: list, what the position model learns from, one entry for each block.
-        log_likelihood: float, of the whole corpus, natural logarithm.
-    """
-
-    counts: np.ndarray
-    statistics: list
-    log_likelihood: float
+    counts: np.ndarray  # [P] float64, expected count of each word pair
+    statistics: list  # what the position model learns from, one entry for each block
+    log_likelihood: float  # of the whole corpus, natural logarithm
 
 
 def first_estimate(words: WordPairs) -> Estimate:
@@ -70,9 +59,7 @@ def first_estimate(words: WordPairs) -> Estimate:
 def expect(words: Cells, estimate: Estimate, *, threads: int = 2) -> Expected:
     """Makes the expectation step for one direction.
 
-    Args:
-        threads: how many parts of the corpus are processed at once, which changes only the order of
-            sums.
+    `threads` parts of the corpus are processed at once, which changes only the order of sums.
     """
     table = translation_of(words, estimate)
 
@@ -102,14 +89,8 @@ def posteriors_of(
 ) -> tuple[np.ndarray, list, float]:
     """Makes the expectation step, and keeps the posterior of every cell.
 
-    Args:
-        positions: parameters of a position model.
-        translation: function of a block; returns t(target word | source word) of its cells,
-            `[R, n]` float64.
-        dtype: of the posteriors.
-
-    Returns:
-        (`[cells]` posteriors, statistics of all blocks, log-likelihood).
+    `translation` returns t(target word | source word) of the cells of a block, `[R, n]` float64.
+    Returns (`[cells]` posteriors, statistics of all blocks, log-likelihood).
     """
     posteriors = np.empty(words.cell_pairs.size, dtype)
 
@@ -125,11 +106,7 @@ def posteriors_of(
 
 
 def _expect_blocks(blocks, positions, translation, keep):
-    """Makes the expectation step of some blocks, and calls `keep(block, posteriors)` for each.
-
-    Returns:
-        (list of the statistics of each block, log-likelihood of all).
-    """
+    """Calls `keep(block, posteriors)` for each block; returns (statistics, log-likelihood)."""
     statistics, log_likelihood = [], 0.0
     for block in blocks:
         found = positions.expect(block, translation(block))
@@ -150,11 +127,7 @@ def translation_of(words: Cells, estimate: Estimate) -> Callable[[Block], np.nda
 
 
 def count(words: Cells, values: Callable[[Block], np.ndarray], *, threads: int = 2) -> np.ndarray:
-    """Sums values of cells for every word pair, `[P]` float64.
-
-    Args:
-        values: function of a block; returns the values of its cells, `[R, n]` or `[R * n]`.
-    """
+    """Sums `values(block)`, `[R, n]` or `[R * n]`, of cells for every word pair, `[P]` float64."""
 
     def work(blocks):
         counts = np.zeros(words.num_pairs)
@@ -167,12 +140,9 @@ def count(words: Cells, values: Callable[[Block], np.ndarray], *, threads: int =
 
 
 def in_threads(work: Callable[[list[Block]], Any], blocks: list[Block], threads: int) -> list:
-    """Splits blocks into runs of about equally many cells, and calls `work` on each in a thread.
+    """Calls `work` on runs of about equally many cells in threads; returns results in order.
 
     NumPy releases the interpreter's lock inside its operations, so two threads keep two cores busy.
-
-    Returns:
-        list of the results, in the order of the blocks.
     """
     ends = np.array([block.cells.stop for block in blocks] or [0], np.float64)
     shares = np.arange(1, threads) / threads * ends[-1]
@@ -185,20 +155,15 @@ def in_threads(work: Callable[[list[Block]], Any], blocks: list[Block], threads:
 
 
 def maximise_translation(words: Rows, counts: np.ndarray, alpha: float = 0.0) -> np.ndarray:
-    """Makes the maximisation step of the translation table.
+    """Makes the maximisation step of the translation table, `[P]` float64, from expected counts.
 
     Under a Dirichlet prior, a probability is exp of its expected logarithm, digamma(count + alpha)
     - digamma(their sum in the row); Johnson 2007, "Why Doesn't EM Find Good HMM POS-Taggers?",
     section 2.3. With a small alpha, a count of 10 hardly changes and a count of 0.1 vanishes:
-    tables become sparse.
+    tables become sparse, and rows sum to less than 1.
 
-    Args:
-        counts: `[P]` float64, expected counts, at least 0.
-        alpha: symmetric Dirichlet prior on every source word's row of the translation table, over
-            the target words that occur in a sentence pair with it; 0 for maximum likelihood.
-
-    Returns:
-        `[P]` float64. Rows sum to 1 without a prior, and to less with one.
+    `alpha` is the symmetric prior on every source word's row, over the target words that occur in
+    a sentence pair with it; 0 for maximum likelihood.
     """
     totals = words.source_sums(counts + alpha)
     if not alpha:
@@ -217,13 +182,8 @@ def spread_missing(
     probability would be missing, and other source words or NULL would explain its translations.
     The result is what `models.layers.translation_table` makes of the same table.
 
-    Args:
-        translation: `[P]` float64; no row sums to more than 1.
-        vocab_size: number of target words, of which those outside a row get a share, too.
-        smoothing: share of every row that is divided evenly even if nothing is missing, in [0, 1).
-
-    Returns:
-        `[P]` float64.
+    `translation` is `[P]` float64. Of the `vocab_size` target words, those outside a row get a
+    share, too. `smoothing`, in [0, 1), is divided evenly even if nothing is missing.
     """
     kept = 1 - smoothing
     missing = 1 - kept * words.source_sums(translation)

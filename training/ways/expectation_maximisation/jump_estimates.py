@@ -21,16 +21,11 @@ class JumpsEstimate(NamedTuple):
     After source word q, 1 ... N, the next target word comes from NULL with probability p0, and
     from source word r with (1 - p0) s(r - q) / sum over r' of s(r' - q). The first target word has
     separate weights, by r. Jumps beyond the ends of a table have the weight at its end.
-
-    Attributes:
-        widths: `[2W + 1]` float64, s(d) for d = -W ... W.
-        starts: `[W]` float64, weights of r = 1 ... W for the first target word.
-        null_probability: p0, in (0, 1).
     """
 
-    widths: np.ndarray
-    starts: np.ndarray
-    null_probability: float
+    widths: np.ndarray  # [2W + 1] float64, s(d) for d = -W ... W
+    starts: np.ndarray  # [W] float64, weights of r = 1 ... W for the first target word
+    null_probability: float  # p0, in (0, 1)
 
     @classmethod
     def first(
@@ -51,8 +46,7 @@ class JumpsEstimate(NamedTuple):
     def transitions(self, num_words: int) -> np.ndarray:
         """Computes P(next source word | last source word), given that the next is not NULL.
 
-        Returns:
-            `[num_words + 1, num_words]` float64; row 0 is the start; rows sum to 1.
+        Returns `[num_words + 1, num_words]` float64; row 0 is the start; rows sum to 1.
         """
         jumps, starts = _buckets(num_words, self.starts.size)
         table = np.concatenate([self.starts[starts], self.widths[jumps]])
@@ -86,7 +80,6 @@ class JumpsEstimate(NamedTuple):
         return Expectation(posteriors, -float(np.log(scales).sum()), (counts,))
 
     def merged(self, statistics: list[tuple]) -> list[tuple]:
-        """Returns the sums for each number of source words."""
         sums = {}
         for (counts,) in filter(None, statistics):
             num_words = counts.shape[1]
@@ -94,7 +87,6 @@ class JumpsEstimate(NamedTuple):
         return [(counts,) for counts in sums.values()]
 
     def maximise(self, statistics: list[tuple]) -> "JumpsEstimate":
-        """Returns new weights, from the expected number of jumps between any two positions."""
         jumps, starts = [], []
         for (counts,) in self.merged(statistics):
             inner, first = _buckets(counts.shape[1], self.starts.size)
@@ -121,12 +113,8 @@ def _climb(table, groups):
     bound that is exact at the current weights and whose maximum is a ratio of counts. So no step
     ever lowers the sum. (Hunter 2004, "MM Algorithms for Generalized Bradley-Terry Models".)
 
-    Args:
-        table: `[D]` float64, weights to start from.
-        groups: list of (indices `[C, N]` int into the table, counts `[C, N]` float64).
-
-    Returns:
-        `[D]` float64 weights; their scale is arbitrary.
+    `groups` lists (indices `[C, N]` into the table, counts `[C, N]`). Returns `[D]` float64
+    weights; their scale is arbitrary.
     """
     if not groups:
         return table
@@ -148,14 +136,9 @@ def _climb(table, groups):
 def _forward(block, transitions, words, null):
     """Makes the forward pass over target positions, for all sentences of the block at once.
 
-    Args:
-        transitions: `[N + 1, N]`.
-        words: `[R, N]`, translation probabilities from source words.
-        null: `[R, 1]`, translation probabilities from NULL, times p0.
-
-    Returns:
-        (`[R, N + 1]` probabilities of the state before each token; `[R, N]` probabilities of the
-        source word that is jumped to from there; `[R, 1]` P(token | tokens before)).
+    `words` (`[R, N]`) and `null` (`[R, 1]`, times p0) are translation probabilities. Returns
+    (`[R, N + 1]` probabilities of the state before each token; `[R, N]` probabilities of the source
+    word that is jumped to from there; `[R, 1]` P(token | tokens before)).
     """
     before = np.empty([words.shape[0], transitions.shape[0]])
     arrived = np.empty_like(words)
@@ -178,13 +161,8 @@ def _forward(block, transitions, words, null):
 def _backward(block, transitions, words, null):
     """Computes P(tokens after this one | state) / P(tokens after this one | tokens up to it).
 
-    Args:
-        transitions: `[N + 1, N]`.
-        words: `[R, N]`, as in `_forward`, divided by the row's scale.
-        null: `[R, 1]`, likewise.
-
-    Returns:
-        `[R, N + 1]` float64, by the state after the row's token.
+    `words` and `null` are as in `_forward`, divided by the row's scale. Returns `[R, N + 1]`
+    float64, by the state after the row's token.
     """
     after = np.ones([words.shape[0], transitions.shape[0]])
     last = after.shape[0]

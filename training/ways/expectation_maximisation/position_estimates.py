@@ -11,24 +11,15 @@ from nmt_zoo.training.ways.expectation_maximisation.word_pairs import Block, Wor
 
 
 class Expectation(NamedTuple):
-    """Result of `expect`.
+    """Result of `expect`."""
 
-    Attributes:
-        posteriors: `[R, n]` float64, P(target token is aligned to source position | the pair).
-        log_likelihood: float, the sum of log P(target | source, target length) of the block.
-        statistics: arrays of the block from which `maximise` makes new parameters.
-    """
-
-    posteriors: np.ndarray
-    log_likelihood: float
-    statistics: tuple
+    posteriors: np.ndarray  # [R, n] float64, P(target token aligned to source position | pair)
+    log_likelihood: float  # sum of log P(target | source, target length) of the block
+    statistics: tuple  # arrays of the block from which `maximise` makes new parameters
 
 
 class PositionEstimate(Protocol):
-    """Parameters of a position model, which never change; those of the layers in `models.layers`.
-
-    The classes below have these methods, and so has `jump_estimates.JumpsEstimate`.
-    """
+    """Parameters of a position model, which never change; for layers of `models.layers`."""
 
     @classmethod
     def first(cls, **settings: Any) -> "PositionEstimate":
@@ -44,11 +35,7 @@ class PositionEstimate(Protocol):
         ...
 
     def expect(self, block: Block, translation: np.ndarray) -> Expectation:
-        """Makes the expectation step on a block.
-
-        Args:
-            translation: `[R, n]` float64, t(target word | source word).
-        """
+        """Makes the expectation step on a block; `translation` is `[R, n]`, t(target | source)."""
         ...
 
     def merged(self, statistics: list[tuple]) -> list[tuple]:
@@ -92,13 +79,9 @@ class UniformEstimate(NamedTuple):
 
 
 class PositionTableEstimate(NamedTuple):
-    """Model 2 with a free table a(j | i, n), whatever the target length; Brown et al., section 4.2.
+    """Model 2: a free table a(j | i, n), whatever the target length; Brown et al., section 4.2."""
 
-    Attributes:
-        tables: n -> `[T, n]` float64, rows sum to 1. Target positions without a row are uniform.
-    """
-
-    tables: dict
+    tables: dict  # n -> [T, n] float64, rows sum to 1. Target positions without a row are uniform
 
     @classmethod
     def first(cls, **_settings) -> "PositionTableEstimate":
@@ -136,7 +119,6 @@ class PositionTableEstimate(NamedTuple):
         return Expectation(posteriors, log_likelihood, (counts,))
 
     def merged(self, statistics: list[tuple]) -> list[tuple]:
-        """Returns the sums for each source length."""
         sums = {}
         for (counts,) in statistics:
             total = sums.setdefault(counts.shape[1], np.zeros([0, counts.shape[1]]))
@@ -156,14 +138,10 @@ class DiagonalEstimate(NamedTuple):
 
     NULL has a fixed probability; the source words share the rest in proportion to
     exp(-tension |i / m - j / (n - 1)|), i of m target tokens and j of n - 1 words counted from 1.
-
-    Attributes:
-        tension: lambda, at least 0; 0 is uniform.
-        null_probability: p0, in (0, 1).
     """
 
-    tension: float = 4.0
-    null_probability: float = 0.08
+    tension: float = 4.0  # lambda, at least 0; 0 is uniform
+    null_probability: float = 0.08  # p0, in (0, 1)
 
     @classmethod
     def first(cls, *, null_probability: float, **_settings) -> "DiagonalEstimate":
@@ -195,7 +173,6 @@ class DiagonalEstimate(NamedTuple):
         return Expectation(posteriors, log_likelihood, (positions, mass))
 
     def merged(self, statistics: list[tuple]) -> list[tuple]:
-        """Returns the sums for each source length and each target position i / m."""
         by_length = {}
         for positions, mass in filter(None, statistics):
             by_length.setdefault(mass.shape[1], []).append((positions, mass))

@@ -20,10 +20,9 @@ _SAME = ("model", "settings", "vocab_sizes", "training_text", "validation_text")
 
 
 def reverse_directory(directory: ModelDirectory, config: dict[str, Any]) -> ModelDirectory | None:
-    """Returns the `ModelDirectory` that the reverse model of a run goes to, or None.
+    """Returns the directory for the reverse model of a run, or None if the run trains none.
 
-    Args:
-        config: configuration of the run, as far as it is known before the tokenizer.
+    `config` is the run's configuration, as far as it is known before the tokenizer.
 
     Raises:
         UserError: the directory holds something else, or the reverse model of a run that is gone.
@@ -62,13 +61,9 @@ def _check_reverse(reverse, directory):
 
 
 def open_reverse(run: Any) -> tuple[Directions, keras.Model]:
-    """Starts the directory of the reverse model, or opens it if the run is resumed.
+    """Starts the directory of the reverse model, or opens it if the started `run` is resumed.
 
-    Args:
-        run: `training.run.Run`, started.
-
-    Returns:
-        (`Directions`, the prepared reverse model).
+    Returns (`Directions`, the prepared reverse model).
     """
     reverse, tokenizer, corpus = run.companion, run.tokenizer, run.epochs.corpus
     preparation = WordTable(EncodedCorpus(corpus.target, corpus.source))
@@ -82,7 +77,7 @@ def open_reverse(run: Any) -> tuple[Directions, keras.Model]:
 
 
 def _reverse_config(directory, config):
-    """Returns the configuration of the reverse model, whose number of word pairs is the same."""
+    """Returns the reverse model's configuration, with the same number of word pairs."""
     options = {**config["options"], "reverse_model_dir": ""}
     sizes = {"vocab_sizes": config["vocab_sizes"][::-1], "reverse_of": str(directory.path)}
     return {**config, "options": options, **sizes}

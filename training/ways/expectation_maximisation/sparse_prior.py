@@ -6,15 +6,9 @@ _SHIFT = 8  # The series in `digamma` is exact to about 1e-13 for x of at least 
 
 
 def digamma(x: np.ndarray) -> np.ndarray:
-    """Computes the derivative of the logarithm of the gamma function.
+    """Computes the derivative of the logarithm of the gamma function, for float64 x above 0.
 
     Abramowitz and Stegun 1964, equations 6.3.5 (recurrence) and 6.3.18 (series).
-
-    Args:
-        x: float64 array, above 0.
-
-    Returns:
-        float64 array of the same shape.
     """
     x = np.asarray(x, np.float64)
     below = sum(1 / (x + k) for k in range(_SHIFT))

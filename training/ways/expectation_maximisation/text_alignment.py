@@ -33,11 +33,7 @@ _NULL = 0  # The number of the word NULL at the end of every sentence.
 
 
 def number_words(lines: Iterable[list[str]]) -> EncodedSide:
-    """Encodes the words of a text as numbers, with NULL at the end of every line.
-
-    Args:
-        lines: iterable of the list of words of every line.
-    """
+    """Encodes the words of each line as numbers, with NULL at the end of every line."""
     ids, lengths, numbers = array("i"), array("i"), {}
     for words in lines:
         ids.extend([numbers.setdefault(word, len(numbers) + _NULL + 1) for word in words])
@@ -47,15 +43,10 @@ def number_words(lines: Iterable[list[str]]) -> EncodedSide:
 
 
 def align_independently(sides: Sides, model: str, iterations: int) -> Links:
-    """Trains one direction and aligns the text with it.
+    """Trains one direction; returns the best source word of each target word, unless NULL.
 
-    Args:
-        sides: (source `EncodedSide`, target `EncodedSide`), from `number_words`.
-        model: a key of `CHAINS`.
-        iterations: iterations of every model of the chain, at least 1.
-
-    Returns:
-        The best source word of every target word whose best source is not NULL.
+    `sides` (source, target) come from `number_words`; `model` is a key of `CHAINS`, each of whose
+    models gets at least 1 of `iterations`.
     """
     with _opened(sides, model, iterations, both=False) as text:
         training = train(text, model, iterations)
@@ -69,9 +60,8 @@ def align_independently(sides: Sides, model: str, iterations: int) -> Links:
 def align_agreeing(sides: Sides, model: str, iterations: int, threshold: float) -> Links:
     """Trains both directions so that they agree, and aligns the text with both.
 
-    Args:
-        sides, model, iterations: as `align_independently`, without fertilities.
-        threshold: a link is returned if the geometric mean of its two posteriors is above this.
+    Arguments are as in `align_independently`, without fertilities. A link is returned if the
+    geometric mean of its two posteriors is above `threshold`.
     """
     with _opened(sides, model, iterations) as text:
         training = train(text, model, iterations)
@@ -89,14 +79,9 @@ def align_with_fertilities(
 ) -> list[Links]:
     """Trains HMMs with fertilities of both directions so that they agree, and aligns the text.
 
-    Args:
-        sides: as `align_independently`.
-        iterations: iterations of each of the three stages, at least 1.
-        threshold: a link is returned if the mean of its two posteriors is above this. None: returns
-            the best links of each direction.
-
-    Returns:
-        List of one `Links`; without a threshold, of two, those of the reverse direction reversed.
+    Each of the three stages has `iterations`, at least 1. Returns one `Links`: those whose mean of
+    the two posteriors is above `threshold`. Without a threshold, returns the best links of each
+    direction, those of the reverse direction reversed.
     """
     with _opened(sides, "fertility", iterations) as text:
         training = train(text, "fertility", iterations)
@@ -128,12 +113,7 @@ def _opened(sides, model, iterations, *, both=True):
 
 
 def train(text: ChunkedText, model: str, iterations: int) -> ChunkedTraining:
-    """Trains the models of a chain in turn; two directions are trained to agree.
-
-    Args:
-        model: a key of `CHAINS`.
-        iterations: as `align_independently`.
-    """
+    """Trains the models of a chain (a key of `CHAINS`) in turn; two directions learn to agree."""
     if model == "fertility":
         training = CollapsedText(text, _COLLAPSED_PRIOR)
     else:

@@ -25,22 +25,14 @@ class Block(NamedTuple):
     The rows of target position 0 come first, then the rows of position 1 and so on. Sentences have
     the same order at each position, by falling target length. So sentences that have ended would
     be the last ones of a position and are left out: no cell is padding.
-
-    Attributes:
-        source_length: n, with the final NULL.
-        pairs: `[B]` int64, numbers of the sentence pairs.
-        target_lengths: `[B]` int64, never rising, at least 1.
-        active: `[T]` int64, how many of the sentences have each target position; never rising.
-        row_sentences: `[R]` int64, the place in `pairs` of every row's sentence.
-        first_cell: number of the block's first cell.
     """
 
-    source_length: int
-    pairs: np.ndarray
-    target_lengths: np.ndarray
-    active: np.ndarray
-    row_sentences: np.ndarray
-    first_cell: int
+    source_length: int  # n, with the final NULL
+    pairs: np.ndarray  # [B] int64, numbers of the sentence pairs
+    target_lengths: np.ndarray  # [B] int64, never rising, at least 1
+    active: np.ndarray  # [T] int64, how many sentences have each target position; never rising
+    row_sentences: np.ndarray  # [R] int64, the place in `pairs` of every row's sentence
+    first_cell: int  # number of the block's first cell
 
     @property
     def num_rows(self) -> int:
@@ -63,15 +55,10 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Rows:
-    """P word pairs in rows, one for each of F distinct source words.
+    """P word pairs in rows, one for each of F distinct source words."""
 
-    Attributes:
-        num_pairs: P.
-        first_pairs: `[F]` int, rising from 0; the first word pair of each row.
-    """
-
-    num_pairs: int
-    first_pairs: np.ndarray
+    num_pairs: int  # P
+    first_pairs: np.ndarray  # [F] int, rising from 0; the first word pair of each row
 
     def source_sums(self, values: np.ndarray) -> np.ndarray:
         """Sums `[P]` float64 values of word pairs for each source word, `[F]`."""
@@ -84,21 +71,13 @@ class Rows:
 
 @dataclass(frozen=True)
 class Cells(Rows):
-    """The cells of some sentence pairs, and the word pair of each.
+    """The cells of some sentence pairs, and the word pair of each."""
 
-    Attributes:
-        cell_pairs: int32, the word pair of every cell, block after block, row after row.
-        blocks: list of `Block`.
-        token_cells: int64, the first cell of every target token.
-        first_tokens: `[sentences]` int64, the first target token of every sentence pair.
-        target_end: whether the target's `</s>` has cells.
-    """
-
-    cell_pairs: np.ndarray
-    blocks: list
-    token_cells: np.ndarray
-    first_tokens: np.ndarray
-    target_end: bool
+    cell_pairs: np.ndarray  # int32, the word pair of every cell, block after block, row after row
+    blocks: list  # list of `Block`
+    token_cells: np.ndarray  # int64, the first cell of every target token
+    first_tokens: np.ndarray  # [sentences] int64, the first target token of every sentence pair
+    target_end: bool  # whether the target's `</s>` has cells
 
     @property
     def num_sentences(self) -> int:
@@ -113,24 +92,18 @@ class Cells(Rows):
 
 @dataclass(frozen=True)
 class WordPairs(Cells):
-    """The P distinct word pairs of a corpus, and its cells.
+    """The P distinct word pairs of a corpus, and its cells."""
 
-    Attributes:
-        source_words: `[P]` int32, rising; the source id of every word pair.
-        target_words: `[P]` int32, rising within a source word.
-    """
-
-    source_words: np.ndarray
-    target_words: np.ndarray
+    source_words: np.ndarray  # [P] int32, rising; the source id of every word pair
+    target_words: np.ndarray  # [P] int32, rising within a source word
 
 
 def index_word_pairs(corpus: EncodedCorpus, *, target_end: bool = True) -> WordPairs:
     """Numbers the word pairs of a corpus by source word, then target word.
 
-    Args:
-        corpus: `EncodedCorpus`; each sentence ends in `</s>`, which is NULL in the source.
-        target_end: whether the target's `</s>` gets cells, as a token that source words explain.
-            Alignments do not need it: without it only words compete for the source words.
+    Each sentence ends in `</s>`, which is NULL in the source. With `target_end`, the target's
+    `</s>` gets cells, as a token that source words explain. Alignments do not need it: without it
+    only words compete for the source words.
 
     Raises:
         ValueError: the vocabularies are too large to number their pairs in 64 bits.
@@ -168,15 +141,9 @@ def index_word_pairs(corpus: EncodedCorpus, *, target_end: bool = True) -> WordP
 def lay_out(
     source_lengths: np.ndarray, target_lengths: np.ndarray, target_end: bool
 ) -> tuple[list[Block], np.ndarray, np.ndarray]:
-    """Decides where the cells of sentence pairs are; returns what `Cells` calls by these names.
+    """Decides where cells are; returns `blocks`, `token_cells` and `first_tokens` of `Cells`.
 
-    Args:
-        source_lengths: `[sentences]` int32, tokens with `</s>`.
-        target_lengths: likewise.
-        target_end: as `index_word_pairs`.
-
-    Returns:
-        (blocks, token_cells, first_tokens).
+    Lengths are `[sentences]` int32, tokens with `</s>`. `target_end` as `index_word_pairs`.
     """
     heights = target_lengths.astype(np.int64) - (0 if target_end else 1)
     blocks = _make_blocks(source_lengths, heights)
@@ -208,15 +175,10 @@ def _make_blocks(source_lengths, target_lengths):
 
 
 def _columns_by_word(source, heights):
-    """Yields source tokens that have cells, sorted by word, in runs of about `_SORT_CELLS` cells.
+    """Yields (sentences, source positions, source words) of source tokens, sorted by word.
 
-    All tokens of a word are in one run.
-
-    Args:
-        heights: `[sentences]` int64, cells of each source token.
-
-    Yields:
-        (sentences, source positions, source words), each `[tokens]`.
+    A run has about `_SORT_CELLS` cells and all tokens of its words; `heights` is `[sentences]`,
+    cells of each source token.
     """
     order = np.argsort(source.ids, kind="stable")
     sentences = np.repeat(np.arange(source.lengths.size), source.lengths)[order]
@@ -232,15 +194,9 @@ def _columns_by_word(source, heights):
 
 
 def _number(source_words, heights, target_words):
-    """Numbers the distinct word pairs of some cells.
+    """Numbers the distinct word pairs of some cells; `heights` counts the cells of each token.
 
-    Args:
-        source_words: `[tokens]` int32, never falling.
-        heights: `[tokens]` int64, how many cells each of the tokens has.
-        target_words: `[cells]` int32.
-
-    Returns:
-        (`[cells]` int32 number of every cell, `[2, numbers]` int32 source and target words).
+    Source words never fall. Returns (`[cells]` number of every cell, `[2, numbers]` source and target words), int32.
     """
     new = np.diff(source_words, prepend=-1) != 0
     distinct = source_words[new]

@@ -4,11 +4,7 @@ import tensorflow as tf
 
 
 class Accumulator:
-    """The sums of the batches of an update, in variables that are made when they are needed.
-
-    Args:
-        weights: list of variables, those that have a gradient.
-    """
+    """The sums of the batches of an update, for weights that have a gradient; made when needed."""
 
     def __init__(self, weights: list):
         self._shapes = [*(weight.shape for weight in weights), [4]]
@@ -35,9 +31,8 @@ class Accumulator:
 def summands(gradients: list[tf.Tensor], sums: tf.Tensor) -> list[tf.Tensor]:
     """Returns what batches add up: gradients of the sum of the losses, and `sums`.
 
-    Args:
-        gradients: gradients of the mean loss of a batch.
-        sums: `[4]` float32, from `GradientUpdate.gradients`; the first is what the mean is over.
+    `gradients` are of the mean loss of a batch. `sums` is `[4]` float32, from
+    `GradientUpdate.gradients`; the first is what the mean is over.
     """
     return [*(g * sums[0] for g in gradients), sums]
 

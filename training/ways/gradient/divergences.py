@@ -36,15 +36,10 @@ from nmt_zoo.training.ways.gradient.teacher import Taught
 
 
 class Compared(NamedTuple):
-    """Where the divergences of predictions are measured.
+    """Where the divergences of predictions are measured."""
 
-    Attributes:
-        alpha: weight of the divergence between two passes, at least 0; None for a single pass.
-        taught: predictions of a teacher; None without a teacher.
-    """
-
-    alpha: float | None = None
-    taught: Taught | None = None
+    alpha: float | None = None  # weight, at least 0, of the divergence of two passes; None for one
+    taught: Taught | None = None  # predictions of a teacher
 
     @property
     def passes(self) -> int:
@@ -67,13 +62,8 @@ def training_losses(
 ) -> Losses:
     """Computes the loss of training, by the function of `losses` or of this module that suits.
 
-    Args:
-        outputs: `[P B, T, V]` logits or `[P B, T, D]` features of P passes.
-        weights: (kernel, bias or None) if `outputs` are features; None if they are logits.
-        compared: `Compared`; None without divergences.
-
-    Returns:
-        As `losses.smoothed_cross_entropy`.
+    `outputs` of P passes are `[P B, T, V]` logits if `weights` is None. Otherwise they are
+    `[P B, T, D]` features, and `weights` is (kernel, bias or None).
     """
     if weights and compared:
         return projected_diverging_cross_entropy(outputs, weights, wanted, compared)
@@ -87,13 +77,9 @@ def training_losses(
 def diverging_cross_entropy(logits: tf.Tensor, wanted: Wanted, compared: Compared) -> Losses:
     """Computes the loss of the predictions of one or two passes.
 
-    Args:
-        logits: `[P B, T, V]` float32 of P passes; rows `b` and `B + b` are two passes over one
-            sentence.
-
-    Returns:
-        As `losses.smoothed_cross_entropy`: sums over the real tokens of one pass. The negative
-        log-likelihood is the mean of all passes.
+    `logits` are `[P B, T, V]` float32 of P passes; rows `b` and `B + b` are two passes over one
+    sentence. Returns sums as `losses.smoothed_cross_entropy`, over the real tokens of one pass. The
+    negative log-likelihood is the mean of all passes.
     """
     target_ids, mask = wanted.target_ids, wanted.mask
     token_loss = _token_loss(wanted.label_smoothing, compared)
@@ -113,18 +99,11 @@ def diverging_cross_entropy(logits: tf.Tensor, wanted: Wanted, compared: Compare
 def projected_diverging_cross_entropy(
     features: tf.Tensor, weights: Sequence, wanted: Wanted, compared: Compared
 ) -> Losses:
-    """Computes the loss of logits `features kernel + bias`, without storing all logits at once.
+    """As `diverging_cross_entropy` of logits `features kernel + bias`, never storing all at once.
 
     As in `losses.projected_cross_entropy`, tokens are processed in groups, and the gradient of a
-    group is computed while its logits are in memory.
-
-    Args:
-        features: `[P B, T, D]`.
-        weights: (kernel `[D, V]`, bias `[V]` or None).
-        wanted, compared: as `diverging_cross_entropy`.
-
-    Returns:
-        As `diverging_cross_entropy`.
+    group is computed while its logits are in memory. `features` are `[P B, T, D]`, `weights` are
+    (kernel `[D, V]`, bias `[V]` or None).
     """
     passes, outputs = compared.passes, compared.outputs
     target_ids, mask = wanted.target_ids, wanted.mask

@@ -124,10 +124,9 @@ class Gradient(WayOfTraining):
 class GradientUpdate(Update):
     """Gradient descent on the label-smoothed cross-entropy, as one TensorFlow graph.
 
-    The loss of a model that predicts "scores" is the plain negative log-likelihood.
-
-    If the model computes in float16, the loss is scaled. An update whose gradient is not finite
-    then changes only the scale.
+    The loss of a model that predicts "scores" is the plain negative log-likelihood. If the model
+    computes in float16, the loss is scaled. An update whose gradient is not finite then changes
+    only the scale.
     """
 
     takes_batches = True
@@ -180,10 +179,8 @@ class GradientUpdate(Update):
     def step(self, *batches: dict[str, tf.Tensor]) -> dict[str, tuple]:
         """Makes one update, from the gradient of all batches as if they were one.
 
-        If loss or gradient are not finite, there is no update: weights and optimizer stay.
-
-        Args:
-            *batches: each `{"source_ids": [B, S], "target_ids": [B, T]}` int32, rows ended by EOS.
+        If loss or gradient are not finite, there is no update: weights and optimizer stay. Each
+        batch is `{"source_ids": [B, S], "target_ids": [B, T]}` int32, rows ended by EOS.
 
         Returns:
             name -> `(sum, count)`, float32 scalars: `loss` and `nll` over real target tokens,
@@ -221,9 +218,8 @@ class GradientUpdate(Update):
     def gradients(self, batch: dict[str, tf.Tensor]) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Computes the gradients of the mean loss of a batch.
 
-        Returns:
-            (list of gradients, `[4]` float32: number of tokens or sentences that the mean is over,
-            sums of loss and nll, number of tokens).
+        Also returns `[4]` float32: number of tokens or sentences that the mean is over, sums of
+        loss and nll, number of tokens.
         """
         with tf.GradientTape() as tape:
             loss, nll, tokens = self._losses(batch, training=True)

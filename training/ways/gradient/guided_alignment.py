@@ -16,12 +16,7 @@ _LEAST = 1e-12  # A smaller attention counts as this much, so that the loss stay
 
 
 class Guide:
-    """Compares the attention of a model with the alignments of another.
-
-    Args:
-        model: `TranslationModel` that aligns; its weights stay as they are.
-        weight: of the cross-entropy, at least 0.
-    """
+    """Compares the attention of a model with the alignments of another, which stays as it is."""
 
     def __init__(self, model: keras.Model, weight: float):
         model.trainable = False
@@ -31,12 +26,8 @@ class Guide:
     def loss(self, attention: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """Computes the weighted sum of the cross-entropy over the real target tokens of a batch.
 
-        Args:
-            attention: `[P * B, T, S]` float32, of P passes over the batch; their mean counts.
-            batch: `{"source_ids": [B, S], "target_ids": [B, T]}` int32.
-
-        Returns:
-            float32 scalar.
+        `attention` is `[P * B, T, S]` float32 of P passes over the batch; their mean counts. The
+        batch is `{"source_ids": [B, S], "target_ids": [B, T]}` int32.
         """
         source_ids, target_ids = batch["source_ids"], batch["target_ids"]
         alignment = tf.stop_gradient(self.model.align(source_ids, target_ids))
@@ -47,13 +38,8 @@ class Guide:
 def cross_entropy(attention: tf.Tensor, alignment: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
     """Sums the cross-entropy of attention under an alignment over real target tokens.
 
-    Args:
-        attention: `[P * B, T, S]` float32, as `Guide.loss`.
-        alignment: `[B, T, S]` float32; rows sum to 1.
-        real: `[B, T]` float32, 1 at real target tokens, else 0.
-
-    Returns:
-        float32 scalar.
+    `attention` is as `Guide.loss`; rows of `alignment`, `[B, T, S]` float32, sum to 1; `real` is
+    `[B, T]` float32, 1 at real target tokens, else 0.
     """
     passes = tf.reshape(attention, [-1, *tf.unstack(tf.shape(alignment))])
     nll = -tf.reduce_sum(alignment * tf.math.log(tf.maximum(passes, _LEAST)), axis=-1)

@@ -24,17 +24,11 @@ _LOGITS, _ROWS = 1 << 20, 256
 
 
 class Wanted(NamedTuple):
-    """What a model should predict.
+    """What a model should predict."""
 
-    Attributes:
-        target_ids: `[B, T]` int32.
-        pad_id: id of padding.
-        label_smoothing: e, in [0, 1).
-    """
-
-    target_ids: tf.Tensor
+    target_ids: tf.Tensor  # [B, T] int32
     pad_id: int
-    label_smoothing: float
+    label_smoothing: float  # e, in [0, 1)
 
     @property
     def mask(self) -> tf.Tensor:
@@ -77,19 +71,14 @@ def negative_log_likelihood(model: Any, batch: dict[str, tf.Tensor]) -> tuple[tf
 
 
 def projected_cross_entropy(features: tf.Tensor, weights: Sequence, wanted: Wanted) -> Losses:
-    """Computes the loss of logits `features kernel + bias`, without storing all logits at once.
+    """As `smoothed_cross_entropy` of logits `features kernel + bias`, never storing all at once.
 
     Tokens are processed in groups. The gradient of a group is computed while its predictions p are
     in memory: it is p - q for the smoothed distribution q. Automatic differentiation would store
     several arrays as large as the logits of a batch. In a small model with a large vocabulary, that
     takes most of the memory and half of the time.
 
-    Args:
-        features: `[B, T, D]`.
-        weights: (kernel `[D, V]`, bias `[V]` or None).
-
-    Returns:
-        As `smoothed_cross_entropy`.
+    `features` are `[B, T, D]`, `weights` are (kernel `[D, V]`, bias `[V]` or None).
     """
     target_ids, mask = wanted.target_ids, wanted.mask
     groups = groups_of(tf.size(target_ids), weights[0].shape[1])
@@ -105,15 +94,10 @@ def projected_cross_entropy(features: tf.Tensor, weights: Sequence, wanted: Want
 
 
 def with_gradients(compute: Callable, *inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Calls a function that computes a loss and its gradients at the same time.
+    """Returns (loss, nll) of a function that computes a loss and its gradients at the same time.
 
-    Args:
-        compute: function of `inputs`; returns ((loss, nll), list of the gradients of the loss by
-            each input).
-        *inputs: of `compute`.
-
-    Returns:
-        (loss, nll); the loss has these gradients, and nll has none.
+    `compute(*inputs)` returns ((loss, nll), gradients of the loss by each input). The loss that is
+    returned has these gradients, and nll has none.
     """
 
     @tf.custom_gradient
@@ -159,10 +143,7 @@ def logits_of(features: tf.Tensor, kernel: Any, bias: Any = None) -> tf.Tensor:
 def log_sums_of(logits: tf.Tensor, probs: tf.Tensor) -> tf.Tensor:
     """Returns the logarithms of the sums of exponentials, `[...]`, of logits `[..., V]`.
 
-    Args:
-        logits: `[..., V]` float32.
-        probs: their softmax. It is their exponentials divided by the sums; the largest is at least
-            1/V.
+    `probs` are their softmax: the exponentials divided by the sums; the largest is at least 1/V.
     """
     return tf.reduce_max(logits, axis=-1) - tf.math.log(tf.reduce_max(probs, axis=-1))
 
@@ -195,13 +176,12 @@ def over_groups(
         token_loss: function of a group's logits `[P*N, V]` float32 and of its part of each of
             `others`; returns (list of float32 values of each token `[N]`, gradient `[P*N, V]`).
         features: `[G, P*N, D]` of P passes over the tokens.
-        mask: `[G, N]` float32, 1 or 0.
+        mask: `[G, N]` float32, 1 or 0; only tokens in the mask have a gradient.
         weights: kernel `[D, V]`, and bias `[V]` if any.
         others: list of `[G, N, ...]`.
 
     Returns:
-        (values `[G, values, N]`, gradient by features `[G, P*N, D]`, gradients by `weights`), all
-        float32. Only tokens in the mask have a gradient.
+        float32 (values `[G, values, N]`, gradient `[G, P*N, D]`, gradients by `weights`).
     """
     groups, kernel = tf.shape(features)[0], weights[0]
 
@@ -241,16 +221,7 @@ def _grouped(features, target_ids, mask, weights, label_smoothing):
 
     The gradient of a token's loss by its logits is p - q. q has only two different values and is
     never written out, because a pass over an array as large as the logits takes a good part of the
-    time of a matrix product.
-
-    Args:
-        features: `[G, N, D]`.
-        target_ids: `[G, N]`.
-        mask, weights: as `over_groups`.
-        label_smoothing: as `Wanted`.
-
-    Returns:
-        `((loss, nll) summed, gradient by features, gradients by weights)`, float32.
+    time of a matrix product. Returns `((loss, nll) summed, gradient by features, by weights)`.
     """
 
     def of_predictions(logits):

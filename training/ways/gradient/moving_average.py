@@ -11,11 +11,8 @@ class MovingAverage:
     """The exponential moving average of weights; Polyak and Juditsky 1992 on why averages help.
 
     `a += (1 - d) (w - a)` after each update, with `d = min(decay, (1 + t) / (10 + t))` after t
-    updates, so that an early average soon forgets the weights that training began with.
-
-    Args:
-        weights: list of variables.
-        decay: in [0, 1).
+    updates, so that an early average soon forgets the weights that training began with. `decay` is
+    in [0, 1).
     """
 
     def __init__(self, weights: list, decay: float):

@@ -22,11 +22,7 @@ LEAST_GAIN = 1.15
 
 
 def faster(seconds: dict[str, float]) -> str:
-    """Returns the precision that --precision=auto chooses.
-
-    Args:
-        seconds: name of a precision -> seconds of an update; "float32" and "bfloat16" are compared.
-    """
+    """Returns --precision=auto's choice of "float32" or "bfloat16", by seconds of an update."""
     gain = seconds["float32"] / seconds["bfloat16"]
     return "bfloat16" if gain >= LEAST_GAIN else "float32"
 
@@ -43,12 +39,8 @@ def comparison(precision: str, seconds: dict[str, float]) -> str:
 class LossScale:
     """Dynamic loss scaling, section 3.2: the scale is as large as possible without overflow.
 
-    An update whose gradient is not finite is skipped and halves the scale, down to 1. After
-    `double_every` finite updates in a row, the scale doubles.
-
-    Args:
-        first: scale of the first update.
-        double_every: finite updates until the scale doubles.
+    It begins with `first`. An update whose gradient is not finite is skipped and halves the scale,
+    down to 1. After `double_every` finite updates in a row, the scale doubles.
     """
 
     def __init__(self, first: float = 2.0**15, double_every: int = 2000):
@@ -61,11 +53,7 @@ class LossScale:
         return {"loss_scale/scale": self.scale, "loss_scale/updates": self.finite_updates}
 
     def adapt(self, is_finite: tf.Tensor, loss: tf.Tensor) -> tf.Tensor:
-        """Sets the scale of the next update.
-
-        Args:
-            is_finite: bool scalar, whether loss and gradient of this update are finite.
-            loss: float32 scalar.
+        """Sets the next update's scale, by whether loss and gradient of this update are finite.
 
         Returns:
             float32 scalar, 1 if the scale was too large for the gradient, else 0. It is 0 if the

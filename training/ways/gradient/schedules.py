@@ -11,9 +11,7 @@ from keras import ops
 class Constant(keras.optimizers.schedules.LearningRateSchedule):
     """Linear warm-up, then a constant rate: `peak * min(s / w, 1)` at step s = 1, 2, ...
 
-    Args:
-        peak: the largest learning rate, reached at step `warmup_steps`.
-        warmup_steps: w, at least 1, which means no warm-up.
+    `warmup_steps` is w, at least 1, which means no warm-up.
 
     Raises:
         ValueError: `warmup_steps` is below 1.
@@ -43,7 +41,7 @@ class InverseSquareRoot(Constant):
     """Linear warm-up, then decay with the inverse square root of the step.
 
     Vaswani et al. 2017, equation 3, in terms of the peak: `peak * min(s / w, sqrt(w / s))` at step
-    s = 1, 2, ... The paper's own peak is `(width * warmup_steps) ** -0.5`. Arguments as `Constant`.
+    s = 1, 2, ... The paper's own peak is `(width * warmup_steps) ** -0.5`.
     """
 
     def _after(self, step):
@@ -51,12 +49,7 @@ class InverseSquareRoot(Constant):
 
 
 class _Decay(Constant):
-    """Warm-up, then a decay that ends with the last update.
-
-    Args:
-        peak: as `Constant`.
-        warmup_steps: w, as `Constant`.
-        decay_steps: n, the last update; the rate is 0 after it.
+    """Warm-up, then a decay that ends with update n, `decay_steps`; the rate is 0 after it.
 
     Raises:
         ValueError: `decay_steps` is below `warmup_steps`.
@@ -102,12 +95,8 @@ class Cosine(_Decay):
 class Plateau(Constant):
     """Linear warm-up, then a constant rate, reduced whenever validation stops improving.
 
-    Args:
-        peak: as `Constant`.
-        warmup_steps: as `Constant`.
-        patience: the rate falls after every `patience` validations without a better one; at least
-            1.
-        factor: factor on the rate each time, in (0, 1).
+    The rate is multiplied by `factor`, in (0, 1), after every `patience` (at least 1) validations
+    without a better one.
     """
 
     def __init__(self, peak: float, warmup_steps: int, patience: int = 2, factor: float = 0.5):

@@ -19,25 +19,17 @@ from nmt_zoo.training.ways.gradient.losses import logits_of
 
 
 class Taught(NamedTuple):
-    """A teacher's predictions of the tokens of a batch.
+    """A teacher's predictions of the tokens of a batch."""
 
-    Attributes:
-        weight: share of the loss that compares with these predictions, from 0 to 1.
-        outputs: `[B, T, D]`, from which log-probabilities follow token by token.
-        log_probs: function of outputs `[..., D]`; returns log-probabilities `[..., V]` float32.
-    """
-
-    weight: float
-    outputs: tf.Tensor
-    log_probs: Callable
+    weight: float  # share of the loss that compares with these predictions, from 0 to 1
+    outputs: tf.Tensor  # [B, T, D], from which log-probabilities follow token by token
+    log_probs: Callable  # of outputs [..., D]; returns log-probabilities [..., V] float32
 
 
 class Teacher:
     """A trained model from which another one learns; it is never changed.
 
-    Args:
-        model: `TranslationModel` with the vocabularies of the model in training.
-        weight: as `Taught`.
+    It has the vocabularies of the model in training; `weight` is as `Taught`.
     """
 
     def __init__(self, model: keras.Model, weight: float):
@@ -47,8 +39,7 @@ class Teacher:
     def predict(self, inputs: dict[str, tf.Tensor]) -> Taught:
         """Predicts all tokens of a batch, without dropout.
 
-        Args:
-            inputs: `{"source_ids": [B, S], "target_in_ids": [B, T]}` int32.
+        `inputs` are `{"source_ids": [B, S], "target_in_ids": [B, T]}` int32.
         """
         if self.model.predicts != "features":
             logits = self.model(inputs, training=False)
@@ -68,11 +59,9 @@ def make_teacher(options: dict[str, Any]) -> Teacher | None:
 
 
 def vocabulary_options(teacher: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Returns the options of the vocabulary (name -> value) that a run takes from its teacher.
+    """Returns the options of the vocabulary that a run takes from its teacher.
 
-    Args:
-        teacher: directories of models, separated by commas.
-        given: name -> value of the options that the user gave.
+    `teacher` has directories of models, separated by commas; `given` is what the user gave.
 
     Raises:
         UserError: there is no such directory, or the user asks for another vocabulary.

@@ -16,11 +16,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID
 class TokenDropout:
     """Replaces random tokens of both sides; padding, `<s>` and `</s>` always stay.
 
-    Args:
-        rate: probability that a token is replaced, in [0, 1].
-
-    Attributes:
-        seed: variable that determines the next tokens.
+    A token is replaced with probability `rate`. The variable `seed` determines the next tokens.
     """
 
     def __init__(self, rate: float):
@@ -33,14 +29,7 @@ class TokenDropout:
         return {"token_dropout/seed": self.seed}
 
     def __call__(self, inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Replaces tokens.
-
-        Args:
-            inputs: `{"source_ids": [B, S], "target_in_ids": [B, T]}` int32.
-
-        Returns:
-            As `inputs`.
-        """
+        """Returns `{"source_ids": [B, S], "target_in_ids": [B, T]}` int32 with tokens replaced."""
         return {name: self._replaced(inputs[name]) for name in ("source_ids", "target_in_ids")}
 
     def _replaced(self, ids):
