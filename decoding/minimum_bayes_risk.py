@@ -14,13 +14,11 @@ ORDER, BETA = 6, 2  # Of chrF (Popović 2015), as in sacreBLEU.
 
 
 def chrf_of_pairs(texts: Sequence[str]) -> np.ndarray:
-    """Computes sacreBLEU's sentence chrF of every text against every other.
+    """Computes sacreBLEU's sentence chrF, 0 to 100, of every text against every other.
 
     sacreBLEU itself counts the n-grams of both texts anew for each pair, which for 100 samples of
-    a line takes seconds.
-
-    Returns:
-        `[n, n]` float64, 0 to 100: row h, column r has text h as hypothesis and r as reference.
+    a line takes seconds. Returns `[n, n]` float64: row h, column r has text h as hypothesis and r
+    as reference.
     """
     texts = ["".join(text.split()) for text in texts]
     size = len(texts)
@@ -41,12 +39,7 @@ def chrf_of_pairs(texts: Sequence[str]) -> np.ndarray:
 def expected_utilities(texts: Sequence[str], weights: np.ndarray) -> np.ndarray:
     """Computes each text's expected chrF, if every text is the right one with its weight.
 
-    Args:
-        texts: list of n str; may repeat.
-        weights: n numbers, at least 0, with a positive sum.
-
-    Returns:
-        `[n]` float64, 0 to 100.
+    Texts may repeat. The n weights are at least 0, with a positive sum; returns `[n]` float64.
     """
     weights = np.asarray(weights, np.float64)
     together = collections.defaultdict(float)  # Equal texts are compared once.

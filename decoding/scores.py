@@ -53,11 +53,7 @@ def _why_missing(name):
 def bleu_tokenizer(references: Sequence[Sequence[str]]) -> tuple[str, str]:
     """Chooses the tokenisation of BLEU for the script of the references; downloads nothing.
 
-    Args:
-        references: one or more lists of str.
-
-    Returns:
-        (name, a line of text with the reason; empty if it is the usual one, as usual).
+    Returns (name, a line of text with the reason; empty if it is the usual one, as usual).
     """
     scripts = collections.Counter()
     for character, count in collections.Counter(itertools.chain(*map("".join, references))).items():
@@ -104,13 +100,7 @@ def remarks(
 ) -> list[str]:
     """Describes what scores of a text leave out or change, and how BLEU of it compares.
 
-    Args:
-        references: one or more lists of str.
-        outputs: list of str, or nothing.
-        is_for_bleu: whether to say if the text looks tokenised.
-
-    Returns:
-        A list of lines of text.
+    The lines say if the text looks tokenised only with `is_for_bleu`.
     """
     lines, found = list(itertools.chain(*references)), []
     if blank := sum(map(is_blank, lines)):
@@ -147,15 +137,12 @@ def corpus_scores(
     """Computes scores of a corpus with sacreBLEU.
 
     Args:
-        references: one or more translations of the corpus, each a list of str, one for each output.
+        references: one or more translations of the corpus, with a line for each output.
         metrics: names from `METRICS`.
         **bleu_options: of `sacrebleu.metrics.BLEU`, such as `lowercase` and `tokenize`.
 
-    Returns:
-        {"bleu": score, "bleu_signature": str, ...}, the scores being sacreBLEU's own objects.
-
-    Raises:
-        UserError: all reference lines are blank.
+    Returns {"bleu": score, "bleu_signature": str, ...}, the scores being sacreBLEU's own objects.
+    Raises UserError if all reference lines are blank.
     """
     (scored,), compared = _comparable([outputs], references)
     found = {}
@@ -166,9 +153,9 @@ def corpus_scores(
 
 
 def _comparable(texts, references):
-    """Returns texts and references in one form, None for blank references.
+    """Returns texts and references in one form, without the lines that have no reference.
 
-    Lines without a reference are left out.
+    A blank reference of the others is None.
     """
     references = [[normalised(line) or None for line in reference] for reference in references]
     kept = [any(line) for line in zip(*references, strict=True)]
@@ -204,11 +191,8 @@ def paired_bootstrap(
 ) -> list[str]:
     """Tests by resampling whether outputs score otherwise than a baseline; Koehn 2004.
 
-    Args:
-        baseline: list of str, other translations of the same lines.
-
-    Returns:
-        A line of text for each metric: signature, both scores, p-value.
+    The baseline has other translations of the same lines. Returns a line of text for each metric:
+    signature, both scores, p-value.
     """
     signatures, found = _resampled([baseline, outputs], references, metrics, bleu_options)
     return [
@@ -224,13 +208,9 @@ def p_values(
     references: Sequence[Sequence[str]],
     **bleu_options: Any,
 ) -> list[float]:
-    """Tests by resampling whether others have another BLEU than outputs; Koehn 2004.
+    """Returns the p-value of each of `others` having another BLEU than outputs, by resampling.
 
-    Args:
-        others: list of lists of str, other translations of the same lines.
-
-    Returns:
-        A list of p-values, one for each of `others`.
+    Each has other translations of the same lines; Koehn 2004.
     """
     _, found = _resampled([outputs, *others], references, ["bleu"], bleu_options)
     return [float(result.p_value) for result in found["BLEU"][1:]]  # pyright: ignore[reportAttributeAccessIssue]

@@ -42,10 +42,7 @@ def make_scorer(
     """Returns a graph: `([B, S]` source ids, `[B, T]` target ids`) -> TokenScores`.
 
     It takes the steps that a search would take, so the sum over a search's output is the search's
-    `log_probs`, for every `models.base.Searchable`.
-
-    Args:
-        num_best: A, number of most probable tokens to find at each place.
+    `log_probs`, for every `models.base.Searchable`. `num_best` is A of `TokenScores`.
     """
     num_best = min(num_best, model.target_vocab_size)
 
@@ -85,14 +82,13 @@ def make_scorer(
 class Scorer:
     """Scores translations of lines with a model and its tokenizer.
 
-    Args:
-        length_penalty: alpha of Wu et al. 2016, for `Translation.score`.
-        max_input_tokens: longest line of either side, in tokens including `</s>`.
+    `length_penalty` is alpha of Wu et al. 2016, for `Translation.score`; `max_input_tokens` the
+    longest line of either side, in tokens including `</s>`.
 
-    Attributes:
-        log_prob: sum over all pairs that were scored.
-        num_tokens: target tokens of these pairs, with `</s>`.
-        num_words: target words between white space of these pairs, with `</s>`.
+    Attributes, of all pairs that were scored:
+        log_prob: sum.
+        num_tokens: target tokens, with `</s>`.
+        num_words: target words between white space, with `</s>`.
         num_unknown: target tokens outside the vocabulary.
         problems: reason -> number of pairs that could not be scored.
 
@@ -123,15 +119,10 @@ class Scorer:
     def score(
         self, sources: Sequence[str], targets: Sequence[str], numbers: Sequence[int] | None = None
     ) -> list[Translation]:
-        """Scores pairs.
+        """Returns a `Translation` for each pair of lines; `EMPTY` if both sides are empty.
 
-        Args:
-            targets: list of str, a translation of each line.
-            numbers: number of each pair's line in errors; None: they are counted from 1.
-
-        Returns:
-            A `Translation` for each pair; `EMPTY` if both sides are empty. Its `problem` is the
-            reason why a pair could not be scored.
+        Its `problem` is the reason why a pair could not be scored. `numbers` are those of the
+        pairs' lines in errors; None: they are counted from 1.
 
         Raises:
             UserError: the model's scores are not numbers.

@@ -75,13 +75,12 @@ class Translator:
         split_sentences: most sentences of a line that are translated at once: each sentence of the
             lines with more is translated by itself, see `sentences`; 0: no line is split.
         num_threads: number of batches that are searched at the same time, in a thread each.
-        unknowns: `decoding.unknowns.UnknownReplacer`: lets the search emit UNK, and replaces each
-            UNK with a word; None: UNK is never emitted.
-        engine: `serving.ctranslate2.engine.CTranslate2Engine` that searches in place of
-            `model`.
+        unknowns: lets the search emit UNK, and replaces each UNK with a word; None: UNK is never
+            emitted.
+        engine: `serving.ctranslate2.engine.CTranslate2Engine` that searches in place of `model`.
         asked: for each line, by its number, `(prefix, phrases)`: text with which its translation
             begins, and a list of phrases that it contains; None: nothing is asked for.
-        keep: `decoding.text.kept_parts.KeptParts`, which are not translated; None for none.
+        keep: parts of lines that are not translated; None for none.
         mbr: number of candidates of each line among which minimum Bayes risk chooses, see
             `decoding.minimum_bayes_risk`; 0: the most probable translation is the best.
         **search: fields of `SearchOptions`, such as `beam_size`.
@@ -149,21 +148,19 @@ class Translator:
         numbers: Sequence[int] | None = None,
         done: Callable[[dict[int, list[Translation]]], None] | None = None,
     ) -> list[list[Translation]]:
-        """Translates every line; an empty line stays empty.
+        """Returns the translations of every line, in order, the best first.
+
+        An empty line stays empty. A line has fewer than `n_best` translations if the model finds
+        fewer, and one if it is empty, translated in parts, or left untranslated. A text with line
+        feeds is translated line by line, and `done` is then called at the end alone.
 
         Args:
             n_best: different translations for each line, at most the beam's size; or draws, in the
                 order in which they were drawn.
             numbers: line numbers, for error messages, for `asked` and for the seeds of draws;
                 None: counted from 1.
-            done: function that is called after every batch with {place in `lines`: its
-                translations}, for the lines of which all parts are finished.
-
-        Returns:
-            For every line, in order, a list of `n_best` `Translation`, the best first. The list is
-            shorter if the model finds fewer. It has one entry if the line is empty, translated in
-            parts, or left untranslated. A text with line feeds is translated line by line, and
-            `done` is then called at the end alone.
+            done: called after every batch with {place in `lines`: its translations}, for the lines
+                of which all parts are finished.
 
         Raises:
             UserError: the model's scores are not numbers.
@@ -223,7 +220,7 @@ class Translator:
         return results
 
     def _pieces(self, lines, numbers):
-        """Splits lines if asked to; returns their parts as a list of `_Piece`."""
+        """Splits lines if asked to; returns their parts."""
         form = self.tokenizer.source.form
         parts = [
             (line, number, part, text)
@@ -371,10 +368,10 @@ class Translator:
         )
 
     def _joined(self, found):
-        """Returns the translations of a line from those of each part.
+        """Returns the translations of a line, the best ones of its parts joined.
 
-        The best ones of several parts are joined; the line is untranslated if any part is. With
-        minimum Bayes risk, the score is the mean of those of the parts.
+        The line is untranslated if any part is. With minimum Bayes risk, the score is the mean of
+        those of the parts.
         """
         if len(found) == 1:
             return found[0]

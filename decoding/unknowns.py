@@ -23,14 +23,10 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 def read_lexicon(path: str) -> dict[str, str]:
-    """Reads the most probable translation of each word from a lexicon file.
+    """Reads the most probable translation of each word, the first of equally probable ones.
 
-    Args:
-        path: a UTF-8 file of lines `source_word target_word probability`, separated by white space,
-            in any order.
-
-    Returns:
-        source word -> target word; the first if several are equally probable.
+    The file is UTF-8, of lines `source_word target_word probability`, separated by white space, in
+    any order.
 
     Raises:
         UserError: the file is unreadable or empty, or a line (named) has another form.
@@ -59,14 +55,8 @@ class UnknownReplacer:
 
     UNK is replaced by the source word with the highest weight of `model.align`, `</s>` excluded. If
     the lexicon has that word, its translation is written instead. With a `pretokenized` text, a
-    "word" is one piece.
-
-    Args:
-        tokenizer: its `Tokenizer`, "word" or "pretokenized".
-        lexicon: source word -> target word.
-
-    Attributes:
-        counts: replacements that were counted: "translated" with the lexicon, and "copied".
+    "word" is one piece. The tokenizer is "word" or "pretokenized". The attribute `counts` has the
+    numbers of replacements that were counted: "translated" with the lexicon, and "copied".
 
     Raises:
         UserError: the model has no alignment, or the tokenizer never gives UNK.
@@ -94,14 +84,10 @@ class UnknownReplacer:
     def texts(
         self, source_line: str, target_ids: Sequence[list[int]]
     ) -> tuple[list[str], list[list[str]]]:
-        """Detokenises translations of one line.
+        """Detokenises translations of one line, given the ids of each.
 
-        Args:
-            target_ids: the ids of each translation, a list of lists.
-
-        Returns:
-            (texts, words), two lists: of each translation the text, and the source words whose
-            replacements are in it, for `count`.
+        Returns (texts, words), two lists: of each translation the text, and the source words whose
+        replacements are in it, for `count`.
         """
         decode = self.tokenizer.target.decode
         if not any(UNK_ID in ids for ids in target_ids):

@@ -29,17 +29,12 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 class Aligner:
-    """Links the words of sentence pairs.
+    """Links the words of sentence pairs; `name` is the model's in errors, such as its directory.
 
-    Args:
-        name: name of the model in errors, such as its directory.
-        layer: decoder layer whose cross-attention is used, counted from 1; None without a head:
-            `model.align`, which is the posterior of an IBM model. None with a head: the only layer
-            that attends to the source.
-        head: head of that layer, counted from 1; None or "mean": the mean of all heads.
-
-    Raises:
-        UserError: the model has no alignment, or no such layer or head.
+    `layer` is the decoder layer whose cross-attention is used, counted from 1. None with a `head`:
+    the only layer that attends to the source; None without: `model.align`, the posterior of an IBM
+    model. `head` is counted from 1; None or "mean": the mean of all heads.
+    Raises UserError if the model has no alignment, or no such layer or head.
 
     Example:
         Aligner(model, tokenizer).links(["ein Haus"], ["a house"])  # [[(0, 0), (1, 1)]]
@@ -67,7 +62,7 @@ class Aligner:
         self._align = tf.function(align, input_signature=[_IDS, _IDS], autograph=False)
 
     def count_unknown(self, text: ParallelText, *, is_start: bool = True) -> int:
-        """Counts the lines of a `ParallelText` that have words, but no word of the vocabulary.
+        """Counts the lines that have words, but no word of the vocabulary.
 
         Raises:
             UserError: no line of a side has a known word.
@@ -83,20 +78,12 @@ class Aligner:
         threshold: float | None = None,
         description: str | None = None,
     ) -> list[list[Link]]:
-        """Aligns every line with its translation.
+        """Returns the sorted links of every pair; none if a line of the pair is empty.
 
-        Words are separated by white space, see `split_words`, whatever the tokenizer.
-
-        Args:
-            target_lines: list of str, the translation of each line.
-            threshold: returns all links with a weight above it, any number for a target word; None:
-                links each target word with the source word of largest weight, unless that is
-                `</s>`.
-            description: name of the progress bar, or None for no bar.
-
-        Returns:
-            For every pair, the sorted list of its (source position, target position), counted from
-            0; an empty list if a line of the pair is empty.
+        Words are separated by white space, see `split_words`, whatever the tokenizer. With a
+        `threshold`, all links of a larger weight are returned, any number for a target word. With
+        None, each target word is linked with the source word of largest weight, unless that is
+        `</s>`. `description` is the name of the progress bar; None: no bar.
         """
         lines = source_lines, target_lines
         text = EncodedText(self.tokenizer, ("source", "target"), lines, tokens)
@@ -138,14 +125,9 @@ def align_directions(
     *,
     threshold: float | None = None,
 ) -> list[list[list[Link]]]:
-    """Aligns a text with models of one or both directions.
+    """Returns the links of every pair for each aligner, as (source position, target position).
 
-    Args:
-        forward: `Aligner` of a model from source to target, or None.
-        reverse: `Aligner` of a model from target to source, or None.
-
-    Returns:
-        For each aligner, the links of every pair, all as (source position, target position).
+    `forward` is of a model from source to target, `reverse` of a model from target to source.
     """
     found = []
     for aligner, way, step in ((forward, text, 1), (reverse, text.swapped(), -1)):
@@ -164,20 +146,15 @@ def align_agreeing(
 ) -> list[list[Link]]:
     """Returns links that two directions together find probable; Liang et al. 2006, section 3.2.
 
-    Args:
-        forward: `Aligner` of a model from source to target.
-        reverse: `Aligner` of a model from target to source.
-        threshold: a link is returned if the geometric mean of its two weights is above this.
-
-    Returns:
-        The links of every pair.
+    `forward` and `reverse` are as in `align_directions`. A link is returned if the geometric mean
+    of its two weights is above `threshold`.
     """
     texts = [_encode_known(forward, text), _encode_known(reverse, text.swapped())]
     return _links([forward, reverse], texts, threshold, "aligning")
 
 
 def _encode_known(aligner, text):
-    """Encodes a `ParallelText`; prints how many lines have no known word."""
+    """Encodes a text; prints how many lines have no known word."""
     encoded = EncodedText(aligner.tokenizer, *text)
     unknown = encoded.count_unknown(aligner.name)
     if unknown:
@@ -190,13 +167,9 @@ def word_maps(
 ) -> tuple[dict[str, np.ndarray], list[list[str]]]:
     """Merges cross-attention between tokens of a sentence pair into attention between its words.
 
-    Args:
-        maps: name -> `[H, T, S]`, from `TranslationModel.attention_maps` on the encoded lines.
-        lines: (source line, target line).
-
-    Returns:
-        (name -> `[H, T', S']` of every cross-attention, (source words, target words)); the words
-        include `</s>`.
+    `maps` are name -> `[H, T, S]`, from `TranslationModel.attention_maps` on the encoded lines,
+    which are (source line, target line). Returns (name -> `[H, T', S']` of every
+    cross-attention, (source words, target words)); the words include `</s>`.
     """
     sides = zip(tokenizer[1:], lines, strict=True)
     numbers = [vocabulary.word_numbers([line])[0] for vocabulary, line in sides]

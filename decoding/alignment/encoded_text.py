@@ -24,8 +24,8 @@ class EncodedText:
     """A text in the ids of a tokenizer.
 
     Args:
-        names: (name of the source text, name of the target text), for errors.
-        lines: (source lines, target lines), lists of str of equal length.
+        names: of the source and target text, for errors.
+        lines: (source lines, target lines), equally many.
         tokens: (of source lines, of target lines), each with `(ids, numbers)` of each line: ids
             with `</s>`, and the number of the word of each, as `numbers_in_text`. A translation may
             have other ids than its text encodes to. None: the lines are encoded.
@@ -63,12 +63,10 @@ class EncodedText:
     def count_unknown(self, model_name: str, *, is_start: bool = True) -> int:
         """Counts the lines that have words, but no word of the vocabulary.
 
-        Args:
-            is_start: False for a later part of a longer text, which may be as short as one line: it
-                is not refused.
+        `is_start` is False for a later part of a longer text, which may be as short as one line.
 
         Raises:
-            UserError: no line of a side has a known word. The error names the model.
+            UserError: with `is_start`, no line of a side has a known word. It names the model.
         """
         total = 0
         for ids, lengths, name in zip(self.ids, self.lengths, self.names, strict=True):
@@ -91,10 +89,8 @@ class EncodedText:
     def between_words(self, weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Merges weights `[B, ..., T, S]` between the tokens of some pairs.
 
-        Returns:
-            Weights `[B, ..., T', S']` float32 between words, with `</s>`. T' and S' are the largest
-            numbers of words, with `</s>`, among these pairs. Weights after the `</s>` of a pair are
-            meaningless.
+        Returns `[B, ..., T', S']` float32 between words. T' and S' are the largest numbers of
+        words, with `</s>`, among these pairs. Weights after the `</s>` of a pair are meaningless.
         """
         if self.of_words:
             return weights
@@ -124,11 +120,10 @@ def batches(
 ) -> Iterator[np.ndarray]:
     """Yields the rows `[B]` of batches of pairs of similar length.
 
-    Args:
-        lengths: `[texts, 2, pairs]`, numbers of tokens of source and target lines, with `</s>`, of
-            one or more encodings of a text. Pairs with an empty side in any of them are left out.
-        max_cost: largest cost of a batch of several pairs; a pair costs L x (L + 256), where L is
-            the length of its longer side, or more where the model needs a larger tensor.
+    `lengths` `[texts, 2, pairs]` are the `EncodedText.lengths` of one or more encodings of a text.
+    Pairs with an empty side in any of them are left out. `max_cost` is the largest cost of a batch
+    of several pairs; a pair costs L x (L + 256), where L is the length of its longer side, or more
+    where the model needs a larger tensor.
     """
     per_token, per_pair = sizes
     rows = np.flatnonzero((lengths > 1).all(axis=(0, 1)))

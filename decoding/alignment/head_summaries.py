@@ -53,8 +53,6 @@ _MOST_CELLS = 1 << 29  # Weights of a batch of one pair: 2 GiB.
 
 
 class Head(NamedTuple):
-    """The summary of a head, as the module defines it."""
-
     kind: str  # "cross", "encoder" or "decoder".
     layer: int  # Counted from 1.
     head: int | str  # Counted from 1, or "mean".
@@ -65,8 +63,6 @@ class Head(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """Summaries of all heads of a model."""
-
     heads: list[Head]  # `Head`s by kind, layer and head.
     pairs: int  # Number of sentence pairs that count.
     empty: int  # Number of pairs that were left out, because a side is empty.
@@ -92,14 +88,9 @@ def summarise_heads(
 ) -> Summary:
     """Computes the summaries of all heads; memory does not depend on the size of the text.
 
-    Args:
-        text: (names of source and target, (source lines, target lines)); lines may be
-            `data_pipeline.streams.FileLines`.
-        gold: `GoldAlignment` of every pair, or None.
-        linker: `Aligner` whose links take the place of `gold`, or None.
-
-    Returns:
-        `Summary`.
+    `text` is (names of source and target, (source lines, target lines)); lines may be
+    `data_pipeline.streams.FileLines`. `gold` has the alignment of every pair; the links of `linker`
+    take its place.
 
     Raises:
         UserError: the model has no attention, knows no word of the text or is too large for a
@@ -173,7 +164,6 @@ class _Totals:
             self.counts[name] = self.counts.get(name, 0) + counts
 
     def heads(self):
-        """Returns the `Head` of every head."""
         found = []
         for name in self.names:
             _, layer, kind = _place(name)
@@ -204,11 +194,7 @@ def _with_mean(weights):
 
 
 def _sums(name, weights, source_mask, target_mask):
-    """Sums entropy, distance and share over the query tokens of every sentence.
-
-    `weights [B, H, Q, K]`, `source_mask [B, S]` bool, `target_mask [B, T]` bool -> `[B, H, 3]`
-    float32.
-    """
+    """Sums entropy, distance and share over query tokens: `[B, H, Q, K]` -> `[B, H, 3]` float32."""
     _, _, kind = _place(name)
     query_mask = source_mask if kind == "encoder" else target_mask
     key_mask = target_mask if kind == "decoder" else source_mask

@@ -25,12 +25,10 @@ def lexicon_entries(
     source_words: Iterable[Sequence[str]],
     target_words: Iterable[Sequence[str]],
 ) -> list[tuple[str, str, float]]:
-    """Counts how words of a text are translated.
+    """Returns (source word, target word, probability) of all linked words of a text.
 
-    Returns:
-        (source word, target word, probability) of all linked words. The probability is the target
-        word's share of all links of the source word. Entries are sorted by source word, then by
-        falling probability.
+    The probability is the target word's share of all links of the source word. Entries are sorted
+    by source word, then by falling probability.
 
     Example:
         >>> lexicon_entries([[(0, 1)]], [["Haus"]], [["the", "house"]])
@@ -51,20 +49,14 @@ def lexicon_entries(
 def table_entries(
     model: Any, tokenizer: Any, *, threshold: float = LEAST_PROBABLE, name: str = "the model"
 ) -> list[tuple[str, str, float]]:
-    """Reads the word translation table of a model such as the IBM models.
+    """Reads word pairs more probable than `threshold` from a model's word translation table.
 
-    Args:
-        threshold: word pairs that are more probable than this are returned.
-        name: name of the model in errors, such as its directory.
-
-    Returns:
-        (source word, target word, t(e | f)) as `lexicon_entries`, without NULL and UNK, so that the
-        probabilities of a source word sum to less than 1. The number of source words without an
-        entry is printed on standard error.
+    Returns (source word, target word, t(e | f)) as `lexicon_entries`, without NULL and UNK, so that
+    the probabilities of a source word sum to less than 1. The number of source words without an
+    entry is printed on standard error. `name` is the model's in errors.
 
     Raises:
-        UserError: the model has no table, its table is of subword pieces, or no pair is so
-            probable.
+        UserError: the model has no table, or one of subword pieces, or no pair is so probable.
 
     Example:
         table_entries(model, tokenizer, threshold=0.1)  # [("Haus", "house", 0.8), ...]
@@ -110,16 +102,10 @@ def table_entries(
 
 
 def write_lexicon(path: str, entries: Iterable[tuple[str, str, float]]) -> int:
-    """Writes a lexicon file of lines `source_word target_word probability`, atomically.
+    """Writes lines `source_word target_word probability`, atomically; returns their number.
 
     White space separates the three, so a word with white space inside, such as a number with
     no-break spaces, cannot be written. Its pairs are left out, and counted on standard error.
-
-    Args:
-        entries: (source word, target word, probability from 0 to 1), in the order to write.
-
-    Returns:
-        Number of entries written.
 
     Raises:
         UserError: the file cannot be written.

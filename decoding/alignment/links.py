@@ -49,15 +49,10 @@ class AlignmentScore(NamedTuple):
 def read_alignments(
     path: str, *, pairs: Sequence[tuple[int, int]] | None = None, base: int = 0
 ) -> list[list[Link]]:
-    """Reads a file in the Pharaoh format.
+    """Returns the links of every line of a file in the Pharaoh format, sorted, each once.
 
-    Args:
-        path: UTF-8 text; a line holds the links of a sentence pair, and may be empty.
-        pairs: (source words, target words) of every sentence pair, to check the file against.
-        base: the number of the first word, 0 or 1.
-
-    Returns:
-        The links of every line, sorted, each once.
+    A line may be empty. `pairs` are (source words, target words) of every sentence pair, to check
+    the file against; `base` is the number of the first word, 0 or 1.
 
     Raises:
         UserError: the file is unreadable, a token is not a link, the number of lines differs from
@@ -97,12 +92,9 @@ def read_gold(
     from 0 if one has that number; words are counted from 1, and links to word 0, which stands for
     no word (NULL), are left out and counted on standard error.
 
-    Args and Raises as `read_alignments`. Without a `base`, words of the first form are counted from
-    1 if no link names word 0; a line on standard error reports this.
-
-    Returns:
-        `GoldAlignment` of every pair; without `pairs`, of all up to the last that has a link. A
-        link that is both sure and possible is sure.
+    Arguments and errors are as of `read_alignments`. Without a `base`, words of the first form are
+    counted from 1 if no link names word 0; a line on standard error reports this. Without `pairs`,
+    the alignments end with the last pair that has a link. A link both sure and possible is sure.
     """
     lines = read_lines(path)
     if any(_NUMBERED.fullmatch(line.strip()) for line in lines):
@@ -115,11 +107,9 @@ def read_gold(
 def parse_gold(
     text: str, name: str, *, pair: tuple[int, int] | None = None, base: int | None = None
 ) -> GoldAlignment:
-    """Reads the alignment of one sentence pair, such as `0-0 1p2`.
+    """Reads the alignment of a sentence pair, such as `0-0 1p2`, in the first form of `read_gold`.
 
-    Args:
-        text: as a line of the first form of `read_gold`.
-        pair: (source words, target words), the numbers of words to check the links against.
+    `pair` is (source words, target words), the numbers of words to check the links against.
 
     Raises:
         UserError: a token is not a link, or a link lies outside the sentence.
@@ -251,7 +241,7 @@ def write_alignments(path: str, alignments: Iterable[Iterable[Link]]) -> None:
 
 
 def symmetrise(forward: Iterable[Link], reverse: Iterable[Link], method: str) -> list[Link]:
-    """Combines the alignments of both directions into one.
+    """Combines the alignments of both directions into one, by one of `SYMMETRISATIONS`.
 
     Koehn, Och and Marcu 2003, "Statistical Phrase-Based Translation", section 4.3; Koehn et al.
     2005, "Edinburgh System Description for the 2005 IWSLT Speech Translation Evaluation".
@@ -262,17 +252,8 @@ def symmetrise(forward: Iterable[Link], reverse: Iterable[Link], method: str) ->
     * final: then adds each link of the forward alignment, and after that of the reverse alignment,
       that aligns a word that has no link yet; final-and: only links between two such words.
 
-    Args:
-        forward: links of a source-to-target alignment.
-        reverse: links of the target-to-source alignment, also as (source position, target
-            position).
-        method: one of `SYMMETRISATIONS`.
-
-    Returns:
-        Links in rising order.
-
-    Raises:
-        ValueError: the method is unknown.
+    All links are (source position, target position), those of `reverse` too; the result is sorted.
+    Raises ValueError if the method is unknown.
 
     Example:
         >>> symmetrise([(0, 0), (1, 0)], [(0, 0), (1, 1)], "intersection")
@@ -340,16 +321,10 @@ def score_of(counts: Sequence[int]) -> AlignmentScore:
 def score_alignments(
     alignments: Sequence[Iterable[Link]], gold: Sequence[GoldAlignment]
 ) -> AlignmentScore:
-    """Computes the alignment error rate, precision and recall of a corpus.
+    """Computes error rate, precision and recall of a corpus; Och and Ney 2003, section 5.1.
 
-    Och and Ney 2003, section 5.1.
-
-    Returns:
-        `AlignmentScore`. Precision is 1 if there are no links, recall is 1 if there are no sure
-        links.
-
-    Raises:
-        ValueError: the numbers of sentence pairs differ.
+    Precision is 1 if there are no links, recall is 1 if there are no sure links. Raises ValueError
+    if the numbers of sentence pairs differ.
     """
     pairs = zip(alignments, gold, strict=True)
     return score_of(sum((count_links(*pair) for pair in pairs), np.zeros(4, int)))

@@ -18,8 +18,6 @@ class Words(NamedTuple):
 
 
 class ParallelText(NamedTuple):
-    """Both sides of a text."""
-
     names: tuple[str, str]  # Names of source and target, for errors.
     # (source lines, target lines), equally many; lists, or files that are read again.
     lines: tuple[Iterable[str], Iterable[str]]
@@ -29,9 +27,7 @@ class ParallelText(NamedTuple):
         """Reads two files, or one file of lines `source ||| target` if there is no second path.
 
         If both paths name the same `.tsv` file, its lines are source, tab and target.
-
-        Raises:
-            UserError: as `open_split` and `open_joined`.
+        Raises UserError as `open_split` and `open_joined`.
         """
         if target_path:
             return cls((source_path, target_path), open_split(Split(source_path, target_path)))

@@ -20,21 +20,13 @@ _WORD = re.compile(rb"[^ ]+")
 
 
 def word_groups(pieces: Sequence[str], style: str | None = None) -> list[list[int]]:
-    """Finds which pieces make up each word.
+    """Returns a list of positions of pieces for each word of a sentence, in order.
 
-    Args:
-        pieces: the subword pieces, or plain words, of one sentence.
-        style: "sentencepiece" (a piece that begins with "▁" begins a word), "@@" (the word of a
-            piece that ends in "@@" continues in the next piece) or "plain" (every piece is a
-            word). None: decided from the pieces themselves.
-
-    Returns:
-        One list of positions for each word, in order; together they are 0 ... len(pieces) - 1.
-        "<s>" and "</s>" are always words of their own. A byte piece such as "<0xE2>" belongs to
-        the word before it. Punctuation at the ends of a word is a word of its own.
-
-    Raises:
-        ValueError: `style` is not one of the three.
+    `style` is "sentencepiece" (a piece that begins with "▁" begins a word), "@@" (the word of a
+    piece that ends in "@@" continues in the next piece) or "plain" (every piece is a word). None:
+    decided from the pieces themselves. "<s>" and "</s>" are always words of their own. A byte piece
+    such as "<0xE2>" belongs to the word before it. Punctuation at the ends of a word is a word of
+    its own. Raises ValueError if `style` is not one of the three.
 
     Example:
         >>> word_groups(["▁Hal", "lo", "▁Welt", "</s>"])
@@ -68,21 +60,18 @@ def _is_punctuation(piece: str) -> bool:
 def word_weights(
     weights: np.ndarray, source_numbers: Sequence[int], target_numbers: Sequence[int]
 ) -> np.ndarray:
-    """Merges weights between tokens to weights between words.
+    """Merges weights between tokens to weights `[..., T', S']` between words, at least float32.
 
     The weight of a source word is the sum over its tokens, because the tokens share the word's
     attention. The weight of a target word is the mean over its tokens, because each token spends
-    one unit of attention. So rows that sum to 1 still do.
+    one unit of attention. So rows that sum to 1 still do. A source word in which no token begins
+    has weight 0; such a target word attends to the last source word.
 
     Args:
         weights: [..., T, S], any floating dtype; T and S may be larger, for padding.
         source_numbers: the word of each of S tokens, counted from 0 and never falling; the last
             token, such as `</s>`, is a word of its own.
         target_numbers: likewise, of T tokens.
-
-    Returns:
-        The weights [..., T', S'], at least float32. A source word in which no token begins has
-        weight 0; such a target word attends to the last source word.
     """
     sources, columns = np.unique(source_numbers, return_index=True)
     targets, rows, counts = np.unique(target_numbers, return_index=True, return_counts=True)
@@ -100,17 +89,10 @@ def merge_words(
 ) -> tuple[np.ndarray, list[str], list[str]]:
     """Merges attention between pieces into attention between words, as `word_weights`.
 
-    Args:
-        weights: [..., T, S], any floating dtype; row t is the attention of target piece t.
-        source_pieces: S pieces. For self-attention, the pieces that are attended to.
-        target_pieces: T pieces.
-
-    Returns:
-        The weights [..., T', S'], at least float32; the S' source words; the T' target words.
-        Words have no subword markers, and byte pieces are decoded if they are valid UTF-8.
-
-    Raises:
-        ValueError: the last two sizes of `weights` are not T and S.
+    `weights` `[..., T, S]` are of any floating dtype; row t is the attention of target piece t. For
+    self-attention, `source_pieces` are the pieces that are attended to. Returns weights
+    `[..., T', S']`, the source words and the target words. Words have no subword markers, and byte
+    pieces are decoded if they are valid UTF-8. Raises ValueError if sizes do not fit the pieces.
     """
     weights = np.asarray(weights)
     sizes = (len(target_pieces), len(source_pieces))
@@ -129,12 +111,8 @@ def words_of(pieces: Sequence[str]) -> tuple[np.ndarray, list[str]]:
 def numbers_in_text(texts: Sequence[bytes]) -> list[int]:
     """Finds the word, between spaces of the joined text, in which each token begins.
 
-    Args:
-        texts: what each token adds to the text.
-
-    Returns:
-        The number of the word of each token, counted from 0 and never falling, and at the end the
-        number of words, as the number of `</s>`.
+    `texts` are what each token adds to the text. The numbers of the words are counted from 0 and
+    never fall; the last entry is the number of words, as the number of `</s>`.
     """
     ends = [word.end() for word in _WORD.finditer(b"".join(texts))]
     starts = itertools.accumulate(map(len, texts[:-1]), initial=0) if texts else ()

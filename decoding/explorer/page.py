@@ -39,16 +39,13 @@ def model_data(
     maps: Mapping[str, np.ndarray],
     **more: Any,
 ) -> dict[str, Any]:
-    """Describes the attention of one model on one sentence, as a MODEL of `explorer.js`.
+    """Describes the attention of one model on one sentence, as a MODEL of `explorer.js`, for JSON.
 
     Args:
         texts: (source, translation), as people write them.
         tokens: (source tokens, target tokens), both with `</s>`.
         maps: name -> `[H, rows, columns]` weights, from `attention_maps`; "alignment" may be there.
         **more: further entries, which `explorer.js` documents: "gold", "translations".
-
-    Returns:
-        A dict for `json.dumps`.
     """
     sides = [side(*pair) for pair in zip(texts, tokens, strict=True)]
     packed = {map_name: _packed(weights) for map_name, weights in maps.items()}
@@ -92,8 +89,7 @@ def explorer_page(data: dict[str, Any], title: str) -> str:
 def index_page(title: str, rows: Sequence[tuple[str, str, str]]) -> str:
     """Returns an HTML page with links to other pages.
 
-    Args:
-        rows: list of (address of a page or "", source text, translation or remark).
+    `rows` are (address of a page or "", source text, translation or remark).
     """
     lines = [
         f'<tr><th scope="row">{number}</th><td>{_link(address, source)}</td>'

@@ -28,8 +28,7 @@ class NothingToShow(UserError):
 class SentenceExplorer:
     """Makes the data with which `explorer.js` shows how a model translates sentences.
 
-    Args:
-        **search: fields of `SearchOptions`; the page lists `beam_size` translations.
+    `search` has fields of `SearchOptions`; the page lists `beam_size` translations.
 
     Example:
         data = SentenceExplorer(model, tokenizer, "my model").explore("A dog runs.")
@@ -57,14 +56,10 @@ class SentenceExplorer:
         name: str = "--source",
         number: int = 1,
     ) -> dict[str, Any]:
-        """Describes the attention between a sentence and its translation.
+        """Returns the attention between a sentence and its translation, a MODEL of `explorer.js`.
 
-        Args:
-            target: its translation; "": the best one that the search finds.
-            gold: `GoldAlignment` of the words of both, which then must both be given.
-
-        Returns:
-            A MODEL of `explorer.js`.
+        Without a `target`, it is the best translation that the search finds. `gold` is of the words
+        of both, which then must both be given.
 
         Raises:
             NothingToShow: the sentence is empty, too long, or cannot be translated.

@@ -15,11 +15,9 @@ _MOST_IN_TITLE = 80  # characters
 
 
 def write_page(path: str | Path, models: Sequence[dict[str, Any]], choice: dict[str, Any]) -> None:
-    """Writes a page.
+    """Writes a page of MODELs of `explorer.js`, of one source sentence.
 
-    Args:
-        models: list of MODELs of `explorer.js`, of one source sentence.
-        choice: what is shown first, the "choice" of `explorer.js`.
+    `choice` is what is shown first, the "choice" of `explorer.js`.
     """
     title = models[0]["source"]["text"]
     if len(title) > _MOST_IN_TITLE:
@@ -36,15 +34,10 @@ def write_pages(
 ) -> int:
     """Writes a page for each sentence of a text into a folder, and an index of them.
 
-    The folder has the name of the index: `x_pages` for `x.html`. The index is written last.
+    The folder has the name of the index at `path`: `x_pages` for `x.html`. The index is written
+    last. Each page compares the explorers; `targets` are the translations.
 
-    Args:
-        path: file for the index.
-        explorers: list of `SentenceExplorer`; each page compares them.
-        targets: list of str, their translations; or None.
-
-    Returns:
-        The number of lines that have no page; the index says why.
+    Returns the number of lines that have no page; the index says why.
     """
     path = Path(path)
     folder = path.with_name(f"{path.stem}_pages")

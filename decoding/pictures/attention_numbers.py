@@ -33,10 +33,7 @@ def save_numbers(
             from 0, if there are gold links; possible links include the sure links. Gold links are
             of words, so visualize_attention.py then writes words and the maps between them.
 
-    Args:
-        maps: name -> `[H, rows, columns]`.
-        path: file to write, ending in .npz or .json.
-        gold: links between the tokens or words, or None.
+    `maps` are name -> `[H, rows, columns]`; `path` ends in .npz or .json.
 
     Raises:
         UserError: the file cannot be written.

@@ -1,7 +1,4 @@
-"""Pictures of attention: heat maps as .png, .svg or .pdf.
-
-Alignments made by people can be marked on them.
-"""
+"""Pictures of attention: heat maps as .png, .svg or .pdf, with alignments made by people."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -81,8 +78,8 @@ def save_attention(
             "encoder/0/self" [H, S, S] and "decoder/0/self" [H, T, T], layers counted from 0.
         source_tokens: S tokens or words, with "</s>" if the maps have it.
         target_tokens: T tokens, likewise. Tokens of over 40 characters are shortened.
-        path: file to write, ending in .png, .svg or .pdf.
-        **drawing: attributes of `Drawing`, such as `head="mean"`.
+        path: ends in .png, .svg or .pdf.
+        **drawing: fields of `Drawing`, such as `head="mean"`.
 
     Raises:
         ValueError: the file ending, kind, layer or head is unknown; weights do not fit the tokens;
@@ -130,10 +127,7 @@ def title_of(
     layer: int | None = None,
     head: int | str | None = None,
 ) -> str:
-    """Describes a picture: model, kind of attention, layers and heads.
-
-    Args:
-        maps: maps `[H, T, S]` by name, as for `save_attention`, and the three choices after it.
+    """Describes a picture of `save_attention`: model, kind of attention, layers and heads.
 
     Example:
         >>> title_of("a model", {"decoder/0/cross": np.ones([8, 1, 1])}, head="mean")
@@ -184,11 +178,7 @@ def check_choice(
 ) -> None:
     """Raises `UserError` if there is no such layer or head, as `save_attention` takes them.
 
-    Args:
-        maps: the maps of any text, "decoder/0/cross" [B, H, T, S] and so on.
-        kind: a kind that the maps include.
-        layer: counted from 1, or None.
-        head: counted from 1, or "mean", or None.
+    `maps` are of any text, "decoder/0/cross" [B, H, T, S] and so on, and include the kind.
     """
     layers = {number: maps[name][0].numpy() for number, name in layer_names(maps, kind).items()}
     for name, choice in (("layer", (layer, None)), ("head", (layer, head))):
@@ -200,7 +190,7 @@ def check_choice(
 
 
 def _find_layers(maps: Mapping[str, np.ndarray], kind: str) -> dict[int, np.ndarray]:
-    """Returns the maps of one kind by the number of their layer, from 1, in order."""
+    """Returns the maps of one kind by the number of their layer, from 1."""
     if kind not in KINDS:
         raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(KINDS)}")
     names = layer_names(maps, kind)
@@ -313,7 +303,6 @@ def _shades() -> dict[str, Any]:
 
 
 def _frame(axes: Any, frames: Mapping[str, list[tuple[int, int]]]) -> None:
-    """Draws frames around cells of a panel."""
     from matplotlib.patches import Rectangle
 
     for name, cells in frames.items():

@@ -27,15 +27,9 @@ def embedding_points(
     words is subtracted on each side: a vector added to all U_e changes no probability, and a vector
     added to all V_f changes only how frequent target words are.
 
-    Args:
-        tokenizer: `Tokenizer` of the model, of kind "word".
-        projection: "pca" or "tsne".
-        num_words: how many words of each side.
-        name: name of the model in errors, such as its directory.
-
-    Returns:
-        {"source": (words, their points `[n, 2]`), "target": likewise}, for
-        `decoding.pictures.points.save_points`.
+    The tokenizer is of kind "word"; `projection` is "pca" or "tsne"; `num_words` are drawn of each
+    side; `name` is the model's in errors. Returns {"source": (words, their points `[n, 2]`),
+    "target": likewise}, for `decoding.pictures.points.save_points`.
 
     Raises:
         UserError: the model or tokenizer is of another kind, or there are too few words.

@@ -50,12 +50,9 @@ def save_curves(
 ) -> None:
     """Draws lines, such as learning curves or BLEU by sentence length.
 
-    Args:
-        series: name -> (x values, y values), equally many of both. NaN leaves a gap.
-        path: file to write, ending in .png, .svg or .pdf.
-        x_label: name and unit of the x axis.
-        y_label: name and unit of the y axis.
-        y_scale: "linear", or "log" if all y values are above 0.
+    `series` are name -> (x values, y values), equally many of both; NaN leaves a gap. `path` ends
+    in .png, .svg or .pdf. The labels of the axes include units. `y_scale` is "linear", or "log" if
+    all y values are above 0.
 
     Raises:
         ValueError: the file ending is unknown, there are no series, or x and y differ in length.
@@ -146,9 +143,8 @@ def printable(text: str) -> str:
 def style(texts: Sequence[str], ending: str, advises: bool = True) -> Iterator[None]:
     """Fixes matplotlib's settings, whatever the user's are, with fonts that have every glyph.
 
-    Args:
-        advises: whether lines on standard error say which fonts to install if no installed font has
-            a character, and what to do if text would be drawn in the wrong direction.
+    With `advises`, lines on standard error say which fonts to install if no installed font has a
+    character, and what to do if text would be drawn in the wrong direction.
     """
     from matplotlib import style
 
@@ -280,8 +276,7 @@ def check_path(path: str | os.PathLike) -> str:
 def check_size(size: Sequence[float], ending: str, dpi: float) -> float:
     """Returns the dots per inch for a picture of a size in inches, at most `dpi`.
 
-    Raises:
-        ValueError: the picture is too large for a legible .png.
+    Raises ValueError if the picture is too large for a legible .png.
     """
     if ending != ".png":
         return dpi
@@ -294,7 +289,6 @@ def check_size(size: Sequence[float], ending: str, dpi: float) -> float:
 
 
 def save(figure: Any, path: str | os.PathLike, dpi: float) -> None:
-    """Writes the figure atomically."""
     path = Path(path)
     ending = path.suffix.lower()
     dpi = check_size(figure.get_size_inches(), ending, dpi)

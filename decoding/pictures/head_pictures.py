@@ -30,11 +30,7 @@ def save_heads(heads: Sequence[Head], path: str | os.PathLike, *, title: str) ->
     """Draws the summaries of heads: a row of panels per kind of attention, a panel per measure.
 
     A panel has a row per layer and a column per head; every cell holds its number. The head that
-    aligns best has a frame.
-
-    Args:
-        heads: from `head_summaries.summarise_heads`.
-        path: file to write, ending in .png, .svg or .pdf.
+    aligns best has a frame. `path` ends in .png, .svg or .pdf.
 
     Raises:
         ValueError: the file ending is unknown, or a .png would be too large.

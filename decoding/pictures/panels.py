@@ -25,12 +25,8 @@ def draw_panels(rows: Sequence[Sequence[Panel]], title: str, font_size: float) -
     """Returns a matplotlib figure of panels in rows and columns, below a title.
 
     Every panel is drawn and measured before it gets its place, so that no label is cut off, shrunk
-    or drawn over another panel.
-
-    Args:
-        rows: the panels of each row; rows may differ in length.
-        title: lines of text; long lines are wrapped.
-        font_size: of the title, in points.
+    or drawn over another panel. Rows may differ in length; long lines of the title are wrapped;
+    `font_size` is the title's, in points.
     """
     from matplotlib.figure import Figure
 

@@ -33,12 +33,8 @@ def save_points(
 
     Labels are beside their points if there is room, otherwise farther away and joined by a line. If
     there is no room at all, they overlap as little as possible. The picture grows with the number
-    of points.
-
-    Args:
-        groups: name -> (n labels, their points `[n, 2]`). Labels of over 40 characters are
-            shortened.
-        path: file to write, ending in .png, .svg or .pdf.
+    of points. `groups` are name -> (n labels, their points `[n, 2]`); labels of over 40 characters
+    are shortened. `path` ends in .png, .svg or .pdf.
 
     Raises:
         ValueError: the file ending is unknown, there are no points, labels and points differ in
@@ -125,13 +121,7 @@ def _to_inches(points: np.ndarray, widest: float) -> tuple[np.ndarray, np.ndarra
 
 
 def _place_labels(places: np.ndarray, widths: np.ndarray, size: np.ndarray) -> list[_Label]:
-    """Chooses the nearest free place around its point for each label in turn.
-
-    Args:
-        places: `[n, 2]`, points in inches.
-        widths: `[n]`, widths of the labels in inches.
-        size: `[2]`, size of the picture in inches.
-    """
+    """Chooses the nearest free place around its point for each label in turn; all in inches."""
     count = len(places)
     # Boxes that are taken: all points, and then the labels placed so far.
     taken = np.concatenate([places - _MARKER, places + _MARKER], axis=1)

@@ -6,15 +6,11 @@ from nmt_zoo.common.errors import UserError
 
 
 def principal_components(vectors: np.ndarray, count: int = 2) -> np.ndarray:
-    """Projects onto the orthogonal directions of the largest variance.
+    """Projects `[n, d]` onto the orthogonal directions of the largest variance, the largest first.
 
-    Args:
-        vectors: `[n, d]`.
-
-    Returns:
-        `[n, count]` float64 with mean 0, the direction of the largest variance first. If the
-        vectors have fewer directions, the others are 0. The sign of each direction is such that the
-        vector farthest from the mean is positive, so the result does not depend on the machine.
+    Returns `[n, count]` float64 with mean 0. If the vectors have fewer directions, the others are
+    0. The sign of each direction is such that the vector farthest from the mean is positive, so the
+    result does not depend on the machine.
 
     Example:
         >>> principal_components(np.array([[1.0, 1.0], [3.0, 3.0], [8.0, 8.0]]), 1).round(2)
@@ -35,17 +31,9 @@ def tsne(vectors: np.ndarray) -> np.ndarray:
 
     van der Maaten and Hinton 2008, "Visualizing Data using t-SNE", by scikit-learn, an optional
     package. It starts at the principal components with a fixed seed, so the same vectors give the
-    same points.
-
-    Args:
-        vectors: `[n, d]`, n at least 4. Divide each by its length if only angles matter.
-
-    Returns:
-        `[n, 2]` float64. Only small distances have a meaning; distances between groups and the axes
-        have none.
-
-    Raises:
-        UserError: scikit-learn is not installed.
+    same points. `vectors` are `[n, d]`, n at least 4; divide each by its length if only angles
+    matter. In the result, `[n, 2]` float64, only small distances have a meaning; distances between
+    groups and the axes have none. Raises UserError if scikit-learn is not installed.
     """
     try:
         from sklearn.manifold import TSNE  # pyright: ignore[reportMissingImports]

@@ -40,9 +40,7 @@ def beam_search(
     Each step extends the K live hypotheses of a sentence by every token and looks at the 2K best
     extensions. Among the first K of these, the extensions that end in EOS join the finished set.
     The K best extensions that do not end in EOS are the next live hypotheses. With a beam of 1,
-    every step takes the arg max.
-
-    A sentence is done when one of these is true:
+    every step takes the arg max. A sentence is done when one of these is true:
 
     * K hypotheses are finished, and the best of them scores at least what the most probable live
       hypothesis would score if it became a quarter longer without losing any probability;
@@ -54,18 +52,13 @@ def beam_search(
     diverse beams, it is the only one besides the limit. A sentence that is done leaves the batch,
     so that later steps compute only the sentences that remain.
 
-    Args:
-        model: a `Searchable`, or what has its methods, such as `Constrained`.
-        source_ids: `[B, S]` int32, padded.
-        limits: most tokens including EOS, int32 scalar or `[B]`, at least 1. If each sentence has a
-            limit of its own, its result does not depend on the rest of the batch.
-        n_best: number of translations that are asked for, 1 to K; default K. Or `EachSentence`, if
-            sentences also differ in options.
-        guests: what the search follows besides the most probable hypotheses.
+    The model may be a `Constrained`. `source_ids` are `[B, S]` int32, padded. `limits`, the most
+    tokens including EOS, are an int32 scalar or `[B]`, at least 1; if each sentence has a limit of
+    its own, its result does not depend on the rest of the batch. `n_best` is 1 to K, by default K,
+    or `EachSentence` if sentences also differ in options.
 
-    Returns:
-        `Hypotheses` with T = the largest limit. Only the first `n_best` of a sentence are certain;
-        the others may be missing.
+    Returns `Hypotheses` with T = the largest limit. Only the first `n_best` of a sentence are
+    certain; the others may be missing.
     """
     batch_size = tf.shape(source_ids)[0]
     limits = tf.broadcast_to(tf.cast(limits, tf.int32), [batch_size])
@@ -105,8 +98,6 @@ def beam_search(
 
 
 class _Rules(NamedTuple):
-    """Settings that stay the same through a search."""
-
     options: SearchOptions
     special_ids: SpecialIds
     barred: tf.Tensor  # [V] float32, `IMPOSSIBLE` for tokens that are never emitted, 0 for others.
@@ -117,7 +108,6 @@ class _Rules(NamedTuple):
 
     @property
     def length_penalty(self):
-        """The length penalty: a number, or `[A]`."""
         return self.each.length_penalty if self.each else self.options.length_penalty
 
     @property
@@ -173,9 +163,8 @@ def _extend_until_some_leave(model, rules, step, active, state, results):
 def _extend(model, rules, active, step, hypotheses, state, *_):
     """Extends the live hypotheses of all active sentences, now `hypotheses`, by a token.
 
-    Returns:
-        `(step, hypotheses, state, leaves, some_leave)` after the step: leaves `[A]` bool, whether a
-        sentence is done; some_leave, whether those that are done have to leave the batch now.
+    Returns `(step, hypotheses, state, leaves, some_leave)` after the step: `leaves` `[A]` bool for
+    sentences that are done; `some_leave`, whether these have to leave the batch now.
     """
     last_ids = tf.reshape(hypotheses.last_ids, [-1])
     output = model.decode_step(last_ids, step, state, active.context)
@@ -210,10 +199,7 @@ def _of_any_size(variables):
 
 
 def _no_hypotheses(batch_size, length, rules):
-    """Returns `_Hypotheses` to start from: one live hypothesis without tokens, no finished ones.
-
-    If the beam is divided into groups, each begins with such a hypothesis.
-    """
+    """Returns `_Hypotheses` to start from: one live one without tokens, or one for each group."""
     beam_size, live, special_ids = rules.options.beam_size, rules.num_live, rules.special_ids
     live_ids, done_ids = (
         tf.fill([batch_size, count, length], tf.constant(special_ids.pad, tf.int32))
@@ -297,7 +283,7 @@ def _best_extensions(hypotheses, output, normaliser, rules):
 
 
 def _without_used(log_probs, places, tokens, rules):
-    """Makes those extensions impossible that the first K hypotheses end with or continue with.
+    """Makes the extensions impossible that the first K hypotheses end with or continue with.
 
     `log_probs` `[A, n]` and `tokens` are of all extensions; `places` `[A, 2K]` are those of the
     most probable ones in the flat `log_probs`.
@@ -315,13 +301,10 @@ def _without_used(log_probs, places, tokens, rules):
 def _extended(hypotheses, output, normaliser, step, rules):
     """Extends every live hypothesis by a token.
 
-    Args:
-        output: `StepOutput` with logits `[A * L, V]`, or a column for each of `Guests.tokens`.
-        normaliser: `[A * L, 1]`, to subtract from logits.
-
-    Returns:
-        `(_Hypotheses, parents, is_nan)`: parents `[A * L]`, the row of the hypothesis that each
-        live one extends; is_nan `[A]`, whether a score of the sentence is not a number.
+    The logits are `[A * L, V]`, or have a column for each of `Guests.tokens`; `normaliser`
+    `[A * L, 1]` is subtracted from them. Returns `(_Hypotheses, parents, is_nan)`: parents
+    `[A * L]`, the row of the hypothesis that each live one extends; is_nan `[A]`, whether a score
+    of the sentence is not a number.
     """
     beam_size, live = rules.options.beam_size, hypotheses.last_ids.shape[1]
     tokens, parents, log_probs, preferred, is_nan = _best_extensions(
@@ -370,9 +353,9 @@ def _extended(hypotheses, output, normaliser, step, rules):
 
 
 def _picked(values, index):
-    """Gathers along axis 1: `values [A, n, ...]`, `index [A, m]` -> `[A, m, ...]`.
+    """Gathers along axis 1, `values [A, n, ...]`, `index [A, m]` -> `[A, m, ...]`; n is static.
 
-    With fewer operations than `tf.gather(..., batch_dims=1)`. n is static.
+    With fewer operations than `tf.gather(..., batch_dims=1)`.
     """
     more = [tf.shape(values)[2]] if values.shape.rank > 2 else []
     rows = tf.range(tf.shape(index)[0])[:, None] * values.shape[1]

@@ -20,7 +20,7 @@ GIVEN = {
 
 
 def is_constrained(options: SearchOptions, given: Collection[str]) -> bool:
-    """Returns whether `Constrained` is needed, by `SearchOptions` and the names of inputs."""
+    """Returns whether `Constrained` is needed, by the options and the names of inputs."""
     names = ("min_length_factor", "no_repeat_ngram", "coverage_penalty", "sample", "rules")
     return bool(given) or options.banned is not None or any(getattr(options, n) for n in names)
 
@@ -29,12 +29,9 @@ class Constrained:
     """Scores tokens as a model does, but finds those impossible that break a constraint.
 
     It has the methods of `models.base.Searchable`, so the search is not concerned. The state also
-    holds the tokens of each hypothesis and what the constraints need to know of them.
-
-    Args:
-        limits: `[B]` int32, most tokens of each sentence's translations.
-        given: some of `GIVEN`, by name.
-        joints: `phrases.word_joints`; needed if phrases are required.
+    holds the tokens of each hypothesis and what the constraints need to know of them. `limits` are
+    `[B]` int32, most tokens of each sentence's translations; `given` are some of `GIVEN`, by name;
+    `joints` are `phrases.word_joints`, needed if phrases are required.
     """
 
     def __init__(
@@ -56,7 +53,6 @@ class Constrained:
         self.scores_only_fall = model.scores_only_fall
 
     def guests(self) -> Guests:
-        """Returns the `Guests` of a search of this model."""
         beta = self.options.coverage_penalty
 
         def progress(output):

@@ -33,8 +33,7 @@ def bar_token(log_probs: tf.Tensor, token: int, applies: tf.Tensor) -> tf.Tensor
 def bar_repeated_ngrams(log_probs: tf.Tensor, ids: tf.Tensor, n: int) -> tf.Tensor:
     """Makes tokens impossible that would end an n-gram which the hypothesis already has.
 
-    `log_probs [N, V]`; `ids [N, t]` int32, the tokens so far; `n`, length of the n-grams, at least
-    1.
+    `log_probs` are `[N, V]`; `ids` `[N, t]` int32, the tokens so far; n is at least 1.
     """
     count = tf.maximum(tf.shape(ids)[1] - (n - 1), 0)  # The n-grams so far, if one more is begun.
     same = tf.ones([tf.shape(ids)[0], count], tf.bool)
@@ -57,7 +56,7 @@ def coverage_penalty(attended: tf.Tensor) -> tf.Tensor:
 def draw(
     log_probs: tf.Tensor, noise: tf.Tensor, *, temperature: float, top_k: int, top_p: float
 ) -> tf.Tensor:
-    """Draws a token for each hypothesis: that of the largest sum of log-probability and noise.
+    """Draws a token, `[N]` int32: that of the largest sum of log-probability `[N, V]` and noise.
 
     The noise has the Gumbel distribution, so each token is drawn with its probability. Each token
     has noise of its own, so a small change of the probabilities, as by rounding in a batch of
@@ -65,15 +64,11 @@ def draw(
     `top_p`, only the draws of this token change.
 
     Args:
-        log_probs: `[N, V]`.
         noise: `[N]` int32, random 32 bits.
         temperature: divides the log-probabilities; 0 takes the most probable token.
         top_k: only the `top_k` most probable tokens are drawn; 0: all.
         top_p: only the most probable tokens are drawn that have this probability together (the
             nucleus of Holtzman et al. 2020); 1: all.
-
-    Returns:
-        `[N]` int32.
     """
     if temperature == 0:
         return tf.argmax(log_probs, axis=1, output_type=tf.int32)
@@ -93,8 +88,7 @@ def draw(
 def _gumbel(noise, count):
     """Returns `[N, count]` float32 numbers of the Gumbel distribution, made of `noise` `[N]`.
 
-    The bits of each number depend on its row's noise and its column, by the last steps of the hash
-    function MurmurHash3 of Appleby.
+    Their bits depend on the row's noise and the column, by the last steps of Appleby's MurmurHash3.
     """
     bits = tf.bitcast(noise, tf.uint32)[:, None]
     bits ^= tf.cast(tf.range(count), tf.uint32) * tf.constant(0x9E3779B9, tf.uint32)

@@ -26,11 +26,8 @@ def extended_in_groups(
 
     A token counts as less probable, by `diversity_strength`, for each hypothesis of an earlier
     group that has just been extended by it. This decides which hypotheses go on, and leaves their
-    scores as they are.
-
-    Args:
-        extended: extends the hypotheses of one group.
-        hypotheses, output, normaliser, step, rules: as of `extended`, which returns the same.
+    scores as they are. `extended` extends the hypotheses of one group; the other arguments and
+    what is returned are as of `extended`.
     """
     options = rules.options
     beam_size = options.beam_size
@@ -67,8 +64,7 @@ def extended_in_groups(
 class Distance:
     """A `terms.Chooser` that prefers tokens which earlier groups of a diverse beam did not take.
 
-    Args:
-        cost: `[A * K, V]` float32, subtracted from the log-probability of each token.
+    `cost` `[A * K, V]` float32 is subtracted from the log-probability of each token.
     """
 
     def __init__(self, cost: tf.Tensor) -> None:

@@ -17,11 +17,8 @@ MAX_TARGET_POSITIONS = 1 << 15
 def in_halves(function: Callable[..., list], *lists: Sequence) -> list:
     """Calls a function with a batch, and halves a batch that does not fit into memory.
 
-    Args:
-        function: takes lists of equal length; returns a list with an entry for each of theirs.
-
-    Returns:
-        The list of all entries; None for those that do not fit into memory even alone.
+    `function` takes lists of equal length and returns a list as long. Returns the list of all
+    entries; None for those that do not fit into memory even alone.
     """
     try:
         return function(*lists)
@@ -44,16 +41,9 @@ def search_in_groups(
 
     Each sentence costs as much as the longest of its group: its source is padded, and there is room
     for the longest translation. So a long sentence among short ones gets a group of its own.
-
-    Args:
-        search: `(source_ids [A, S'], limits [A], rows [A]) -> Hypotheses`; rows are the places of
-            the sentences in the batch.
-        source_ids: `[B, S]` int32, padded.
-        limits: `[B]` int32, most tokens of a translation.
-        beam_size: K.
-
-    Returns:
-        `Hypotheses` with T = the largest limit.
+    `search` is `(source_ids [A, S'], limits [A], rows [A]) -> Hypotheses`; rows are the places of
+    the sentences in the batch. `source_ids` are `[B, S]` int32, padded; `limits` `[B]` int32, most
+    tokens of a translation. T of the `Hypotheses` is the largest limit.
     """
     batch_size, width = tf.unstack(tf.shape(source_ids))
     length = tf.maximum(tf.reduce_max(limits), 1)

@@ -12,16 +12,11 @@ def largest(values: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Finds what `tf.math.top_k` finds, in a tenth of the time for rows of 32,000 numbers.
 
     A row is cut into parts of equal size. The largest numbers are in the parts that have the
-    largest maxima, and a maximum costs far less than `top_k`.
+    largest maxima, and a maximum costs far less than `top_k`. `values` are `[N, V]` float32; if V
+    is not static, it is a multiple of `PART`, at least `count` times as large.
 
-    Args:
-        values: `[N, V]` float32. If V is not static, it is a multiple of `PART`, at least `count`
-            times as large.
-        count: int, 1 to V.
-
-    Returns:
-        `(values [N, count], index [N, count] int32)`, in descending order; of equal numbers, the
-        one with the lower index comes first.
+    Returns `(values [N, count], index [N, count] int32)`, in descending order; of equal numbers,
+    the one with the lower index comes first.
     """
     length = values.shape[-1]
     if length is None:

@@ -67,14 +67,8 @@ def banned_phrases(phrases: Sequence[str], vocabulary: Vocabulary) -> BannedPhra
 
     A phrase is found as whole words, in whatever tokens: "er" is not part of "▁Kind" "er". But the
     tokens "▁er" "st" are refused, too, because the first of them is a banned word already. In
-    scripts without spaces, phrases are found in running text.
-
-    Args:
-        phrases: list of str, without outer spaces, with single spaces between words.
-        vocabulary: `BpeVocabulary` or `WordVocabulary`.
-
-    Returns:
-        `BannedPhrases`.
+    scripts without spaces, phrases are found in running text. `phrases` have no outer spaces, and
+    single spaces between words.
     """
     # Several spaces are one in the line that is decoded.
     texts = [re.sub(b" +", b" ", text) for text in piece_texts(vocabulary)]
@@ -113,11 +107,10 @@ def piece_texts(vocabulary: Vocabulary) -> list[bytes]:
 
 
 def word_joints(vocabulary: Vocabulary) -> tuple[np.ndarray, np.ndarray]:
-    """Finds the tokens between which no word begins or ends.
+    """Finds the tokens between which no word begins or ends, as two arrays `[V]` bool.
 
-    Returns:
-        Two arrays `[V]` bool: the tokens that continue the word of the token before them, and the
-        tokens whose word the next token continues, whatever the two are.
+    The first marks the tokens that continue the word of the token before them, the second the
+    tokens whose word the next token continues, whatever the two are.
     """
     continues, opens = np.zeros([2, len(vocabulary)], bool)
     if vocabulary.style == "▁":
@@ -139,13 +132,11 @@ def piece_text(piece: str, style: str) -> bytes:
 
 
 def _cuts(texts):
-    """Indexes the parts of tokens that can be a part of a phrase.
+    """Indexes the parts of tokens that can be a part of a phrase: four dicts, bytes -> token ids.
 
-    Where a phrase begins or ends inside a token, no word of the token may go on beside it.
-
-    Returns:
-        Four dicts of bytes -> ids of tokens: of whole tokens, of their ends, of their beginnings,
-        and of parts between. A whole token is among the beginnings, but not among the ends.
+    They are of whole tokens, of their ends, of their beginnings, and of parts between. A whole
+    token is among the beginnings, but not among the ends. Where a phrase begins or ends inside a
+    token, no word of the token may go on beside it.
     """
     inner, starting, ending, whole = (collections.defaultdict(set) for _ in range(4))
     for token, text in enumerate(texts):

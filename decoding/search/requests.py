@@ -154,10 +154,7 @@ FILES = ("prefix", "required", "banned")  # Options that name a file of text.
 def check_requests(given: dict[str, Any], *, beam_size: int, n_best: int) -> None:
     """Raises `UserError` if the numbers of requests do not fit together.
 
-    Args:
-        given: name -> value of the `OPTIONS` that were given; they break no rule of translate.py.
-        beam_size: K.
-        n_best: number of translations of each line.
+    `given` is name -> value of the `OPTIONS` that were given; they break no rule of translate.py.
     """
     values = {**{option.name: option.default for option in OPTIONS}, **given}
     mbr, groups = values["mbr"], values["diversity_groups"]
@@ -185,15 +182,10 @@ def check_requests(given: dict[str, Any], *, beam_size: int, n_best: int) -> Non
 def translator_options(
     given: dict[str, Any], model: Searchable, tokenizer: Tokenizer, copies: bool = False
 ) -> dict[str, Any]:
-    """Reads the files of requests.
+    """Reads the files of requests; returns arguments of `Translator`.
 
-    Args:
-        given: name -> value of the `OPTIONS` that were given.
-        model: the model; needed for a coverage penalty only.
-        copies: whether the model was trained to copy what its vocabulary lacks.
-
-    Returns:
-        Arguments of `Translator`.
+    `given` is name -> value of the `OPTIONS` that were given. Only a coverage penalty needs the
+    model. `copies` is True if it was trained to copy what its vocabulary lacks.
 
     Raises:
         UserError: a file cannot be read or does not fit the model.
@@ -246,19 +238,13 @@ def read_phrases(path: str, form: str = "nfc") -> list[str]:
 def read_asked(
     prefix: str | None, required: str | None, vocabulary: Vocabulary, banned: Sequence[str] = ()
 ) -> list[tuple[str, list[str]]]:
-    """Reads what is asked of each line.
+    """Returns what is asked of each line: `(prefix, list of phrases)`.
 
-    Args:
-        prefix: path of a file of prefixes, or None.
-        required: path of a file of phrases, separated by tabs, or None.
-        banned: phrases that no translation contains.
-
-    Returns:
-        For each line `(prefix, list of phrases)`.
+    `prefix` is the path of a file of prefixes, `required` the path of a file of phrases, separated
+    by tabs. No translation contains a phrase of `banned`.
 
     Raises:
-        UserError: the files differ in length, or a line asks for a word that the model does not
-            know or that is banned.
+        UserError: the files differ in length, or a word is unknown to the model or banned.
     """
     form = vocabulary.form
     prefixes = [normalised(line, form) for line in read_lines(prefix)] if prefix else None

@@ -22,7 +22,7 @@ from nmt_zoo.models.base import StepOutput
 
 
 class PhraseProgress(NamedTuple):
-    """PhraseProgress of N hypotheses through their required phrases."""
+    """Progress of N hypotheses through their required phrases."""
 
     phrases: tf.Tensor  # [N, R, L] int32.
     spelt: tf.Tensor  # [N, R, L] bool, whether the last tokens are the phrase up to here.
@@ -102,12 +102,10 @@ class PhraseProgress(NamedTuple):
         return (needed <= room[:, None]) | (needed == 0) | (fitting > 0)
 
     def follow(self, token_ids: tf.Tensor, joints: tuple[Any, Any]) -> "PhraseProgress":
-        """Returns the progress after one more token of each hypothesis.
+        """Returns the progress after one more token, `[N]` int32, of each hypothesis.
 
-        Args:
-            token_ids: `[N]` int32.
-            joints: `phrases.word_joints`: tokens that continue the word before them, whose phrase
-                is not met after all, and tokens whose word goes on, in which no phrase begins.
+        `joints` are `phrases.word_joints`: tokens that continue the word before them, whose phrase
+        is not met after all, and tokens whose word goes on, in which no phrase begins.
         """
         continues, opens = joints
         may_begin = tf.ones_like(self.spelt[:, :, :1]) & ~self.in_word[:, None, None]
@@ -126,8 +124,7 @@ class PhraseProgress(NamedTuple):
 class Banks:
     """A `terms.Chooser` by turns: the best extension of each bank, then the second best, and so on.
 
-    Args:
-        progress: `StepOutput -> PhraseProgress`.
+    `progress` is a function `StepOutput -> PhraseProgress`.
     """
 
     def __init__(

@@ -8,10 +8,7 @@ RULES: dict[str, type["DecodingRule"]] = {}  # By name; `nmt_zoo.register` adds 
 
 
 class DecodingRule:
-    """A rule for translations. A subclass defines `change`.
-
-    Args:
-        vocabulary: of the target.
+    """A rule for translations. A subclass defines `change`; `vocabulary` is of the target.
 
     Example:
         class NoComma(DecodingRule):
@@ -23,14 +20,10 @@ class DecodingRule:
         self.vocabulary = vocabulary
 
     def change(self, scores: Any, ids: Any) -> Any:
-        """Changes the scores of the next token of N hypotheses.
+        """Returns changed scores, `[N, V]` float32, of the next token of N hypotheses.
 
-        Args:
-            scores: `[N, V]` float32, log-probabilities.
-            ids: `[N, t]` int32, the tokens so far, the first is `<s>`.
-
-        Returns:
-            `[N, V]` float32. `decoding.search.terms.IMPOSSIBLE` rules a token out.
+        `scores` are log-probabilities; `ids` `[N, t]` int32 the tokens so far, of which the first
+        is `<s>`. `decoding.search.terms.IMPOSSIBLE` rules a token out.
         """
         raise NotImplementedError
 

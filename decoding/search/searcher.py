@@ -63,13 +63,9 @@ def make_search(
     """Returns the search as a graph: `([B, S] int32 source ids, n_best) -> Hypotheses`.
 
     A batch may mix sentences of very different lengths. `n_best`, int32 scalar, is as in
-    `beam_search`.
-
-    Args:
-        given: names of further inputs, of `decoding.search.constrained.GIVEN`; if there are any, a
-            dict of them is the graph's third argument.
-        joints: `phrases.word_joints`; needed if phrases are required.
-        each_sentence: whether the graph's second argument is an `EachSentence`, not `n_best`.
+    `beam_search`; with `each_sentence`, an `EachSentence` takes its place. `given` names further
+    inputs, of `decoding.search.constrained.GIVEN`; a dict of them is then the graph's third
+    argument. `joints` are `phrases.word_joints`, needed if phrases are required.
     """
     special_ids = SpecialIds(PAD_ID, BOS_ID, EOS_ID, () if options.emit_unknowns else (UNK_ID,))
     signature = [
@@ -133,14 +129,11 @@ class Searcher:
         self._is_first = True
 
     def search(self, sentences: Sequence[Sentence], n_best: int) -> list[Hypotheses | None]:
-        """Searches a batch.
+        """Returns the `Hypotheses` of each sentence of a batch, arrays without the axis B.
 
-        A batch that does not fit into memory is halved, again and again if need be.
-
-        Returns:
-            For each sentence the `Hypotheses`, arrays without the axis B, or None if it does not
-            fit into memory. Draws are in the order in which they were drawn, and the first ones do
-            not depend on how many there are.
+        A batch that does not fit into memory is halved, again and again if need be; None stands for
+        a sentence that does not fit even alone. Draws are in the order in which they were drawn,
+        and the first ones do not depend on how many there are.
         """
         if not self.options.sample:
             return self._search(sentences, [0] * len(sentences), n_best)

@@ -29,11 +29,8 @@ class Shortlist:
     """The target tokens that may occur in the translation of a sentence.
 
     These are the most probable translations of each of its tokens, the most frequent tokens, and
-    the special tokens. They do not depend on the other sentences of a batch.
-
-    Args:
-        translations: `[source vocabulary, M]` int32, target tokens for each source token.
-        always: `[V]` bool, target tokens of every sentence.
+    the special tokens. They do not depend on the other sentences of a batch. `translations` are
+    `[source vocabulary, M]` int32; `always` `[V]` bool marks the target tokens of every sentence.
     """
 
     def __init__(self, translations: np.ndarray, always: np.ndarray) -> None:
@@ -55,15 +52,11 @@ class Shortlist:
 def make_shortlist(
     lexical: TranslationModel, is_shared: bool, translations: int = 20, frequent: int = 100
 ) -> Shortlist:
-    """Makes a `Shortlist` from a table of word translations.
+    """Makes a `Shortlist` of M translations of each source token from a table of word translations.
 
-    A token counts as frequent if the table has it as a translation of many source tokens.
-
-    Args:
-        lexical: `TranslationModel` with `translations`, such as an IBM model.
-        is_shared: whether both sides have the same vocabulary; source tokens, such as the pieces of
-            names, then belong to the shortlist, too.
-        translations: M, number of translations of each source token.
+    A token counts as frequent if the table has it as a translation of many source tokens. The model
+    `lexical` has `translations`, such as an IBM model. If both sides share a vocabulary, source
+    tokens, such as the pieces of names, belong to the shortlist, too.
     """
     source_size, vocab_size = lexical.source_vocab_size, lexical.target_vocab_size
     rows_at_once = max(_CELLS // vocab_size, 1)
@@ -88,15 +81,11 @@ class Shortlisted:
 
     It has the methods of `models.base.Searchable`. The columns of its logits are C tokens: those of
     all shortlists of the batch. Probabilities of a sentence are relative to its shortlist, so they
-    are a little larger than without one.
+    are a little larger than without one. The model has an output layer; `source_ids` are `[B, S]`
+    int32, the sentences to be searched; `most_wanted` is the most tokens that the search looks for
+    in a row of logits.
 
-    Args:
-        model: `TranslationModel` with an output layer.
-        source_ids: `[B, S]` int32, the sentences to be searched.
-        most_wanted: most tokens that the search looks for in a row of logits.
-
-    Attributes:
-        tokens: `[C]` int32, the token of each column; padded, as `largest` needs.
+    The attribute `tokens` `[C]` int32 is the token of each column; padded, as `largest` needs.
     """
 
     def __init__(
@@ -124,7 +113,6 @@ class Shortlisted:
         return {"model": self.model.encode(source_ids), "barred": self._barred}
 
     def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
-        """State: the model's."""
         return self.model.initial_state(context["model"])
 
     def decode_step(
@@ -143,8 +131,7 @@ class Shortlisted:
 def check_shortlist(model: Searchable, options: SearchOptions, asked: bool) -> None:
     """Raises `UserError` unless a search can be restricted to shortlists.
 
-    Args:
-        asked: whether something is asked of single lines.
+    `asked` is True if something is asked of single lines.
     """
     if model.predicts != "features":
         raise UserError(

@@ -45,8 +45,6 @@ class SpecialIds(NamedTuple):
 
 
 class SearchOptions(NamedTuple):
-    """Options of a search."""
-
     beam_size: int = 4  # K, hypotheses that a search follows at a time; 1 is greedy search.
     length_penalty: float = LENGTH_PENALTY  # Alpha of `length_normaliser`; 0: none.
     emit_unknowns: bool = False  # Whether a translation may contain UNK.
@@ -95,10 +93,9 @@ class Chooser(Protocol):
         ...
 
     def of(self, output: StepOutput, log_probs: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
-        """Returns numbers, larger for extensions that come first.
+        """Returns numbers like `log_probs`, larger for extensions that come first.
 
-        `output`, of the step; `log_probs [A, L * width]` float32, and what is returned is shaped
-        like it; `tokens [A * L, width]` int32.
+        `log_probs` are `[A, L * width]` float32, `tokens` `[A * L, width]` int32.
         """
         ...
 

@@ -55,12 +55,9 @@ def n_best_lines(
 class JsonLines:
     """One JSON object for each line, with everything that is known about its translations.
 
-    Args:
-        n_best: whether each object lists all translations of its line.
-        aligner: `decoding.alignment.aligner.Aligner` for links between words, or None.
-        max_input_tokens: longest line that was translated in one piece, in tokens with `</s>`.
-            Longer ones have no links, because the memory for a model's attention grows with the
-            square of a line's length.
+    With `n_best`, each object lists all translations of its line; with an `aligner`, links between
+    words. Lines of more than `max_input_tokens`, counted with `</s>`, have no links, because the
+    memory for a model's attention grows with the square of a line's length.
 
     Example:
         >>> JsonLines(tokenizer)((0, ["ein Haus"]), results)

@@ -28,19 +28,11 @@ class InputText(NamedTuple):
 def open_text(
     path: str, *, column: int | None = None, reference: str = "", baseline: str = ""
 ) -> InputText:
-    """Opens a text and what its translations are compared with.
+    """Opens a text, see `source_text`, and what its translations are compared with.
 
-    Args:
-        path: see `source_text`; "" for standard input, which is read as it arrives, or as a whole
-            if there are references.
-        reference: see `reference_texts`; "" for none.
-        baseline: file of other translations of the text; "" for none.
-
-    Returns:
-        `InputText`.
-
-    Raises:
-        UserError: as `source_text` and `reference_texts`.
+    An empty `path` is standard input, which is read as it arrives, or as a whole if there are
+    references. `reference`, see `reference_texts`, and `baseline`, a file of other translations,
+    are "" for none. Raises UserError as `source_text` and `reference_texts`.
     """
     name = path or _STANDARD_INPUT
     if column and not is_tsv(name):

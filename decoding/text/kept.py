@@ -35,13 +35,9 @@ class KeptTranslations:
     resumes from it. The file's first line records `made_by`; each further line holds the number of
     a line, its text and its translations. The file is never in memory as a whole.
 
-    Args:
-        made_by: everything besides the text that translations depend on, such as model and beam
-            size; a dict of JSON values.
-
-    Attributes:
-        num_found: lines whose translations the file of an earlier run has.
-        num_used: lines whose translations were taken from it.
+    `made_by` is everything besides the text that translations depend on, such as model and beam
+    size, as JSON values. The attribute `num_found` counts the lines whose translations the file of
+    an earlier run has, `num_used` those whose translations were taken from it.
 
     Raises:
         UserError: the file cannot be read or written, or is not a file of translations.
@@ -60,13 +56,10 @@ class KeptTranslations:
         self.num_found = len(self._numbers)
 
     def _take_over(self):
-        """Makes the file anew with the records of an earlier run.
+        """Makes the file anew with the records of an earlier run, whose process cannot change it.
 
-        A process that still writes to the old file cannot change the new one.
-
-        Returns:
-            The line numbers of the records, in ascending order, and the offset of each in the file.
-            A batch holds lines of similar length, so the file has them in another order.
+        Returns the line numbers of the records, in ascending order, and the offset of each in the
+        file, which has them in another order: a batch holds lines of similar length.
         """
         numbers = np.array(self._read() if self.path.exists() else [], np.int64)
         # Of a line whose text changed meanwhile, the last record.
@@ -89,10 +82,7 @@ class KeptTranslations:
         return numbers[order], np.array(offsets, np.int64)[order]
 
     def _read(self):
-        """Returns the line numbers of the records that an earlier run kept, as in the file.
-
-        An incomplete last record is ignored.
-        """
+        """Returns the line numbers of the complete records of an earlier run, as in the file."""
         with open_source(self.path) as file:
             header = file.readline()
             if header.endswith(b"\n") and not header.startswith(f'{{"{_KIND}": '.encode()):
@@ -114,15 +104,10 @@ class KeptTranslations:
         return array("q")
 
     def take(self, first: int, lines: Sequence[str]) -> dict[int, list[Translation]]:
-        """Returns the kept translations of a window of lines.
+        """Returns the kept translations of a window of lines, by place in `lines`.
 
-        A translation is used if its line has the same text as then.
-
-        Args:
-            first: number of the window's first line, counted from 0.
-
-        Returns:
-            {place in `lines`: list of `Translation`}.
+        A translation is used if its line has the same text as then. `first` is the number of the
+        window's first line, counted from 0.
         """
         found = {}
         begin, end = np.searchsorted(self._numbers, [first, first + len(lines)])
@@ -139,11 +124,9 @@ class KeptTranslations:
     def add(
         self, first: int, lines: Sequence[str], translations: Mapping[int, list[Translation]]
     ) -> None:
-        """Adds translations to the file, except those of lines that are empty or left untranslated.
+        """Adds translations, by place in `lines`; not those of empty or untranslated lines.
 
-        Args:
-            first: number of the window's first line, counted from 0.
-            translations: {place in `lines`: list of `Translation`}.
+        `first` is the number of the window's first line, counted from 0.
         """
         records = [
             json.dumps([first + place, lines[place], found], ensure_ascii=False)

@@ -54,13 +54,9 @@ class KeptParts:
     """Hides parts of a line and capitals, and puts them into its translation.
 
     Besides the parts that match a pattern, these are words, symbols and `TECHNICAL` texts with
-    characters that the vocabulary has only in bytes.
-
-    Args:
-        pattern: regular expression; "technical" for `TECHNICAL`; "" for none.
-
-    Attributes:
-        lost: numbers of the lines whose best translation lacks a part.
+    characters that the vocabulary has only in bytes. `pattern` is a regular expression; "technical"
+    for `TECHNICAL`; "" for none. The attribute `lost` has the numbers of the lines whose best
+    translation lacks a part.
 
     Raises:
         UserError: not a regular expression, or the model has no way to write the signs.
@@ -88,7 +84,6 @@ class KeptParts:
         return any(map(_BYTE.fullmatch, self._source.pieces(ids)))
 
     def hide(self, line: str) -> Hidden:
-        """Returns the `Hidden` of a line."""
         if self._is_new("’") and not self._is_new("'"):
             line = _APOSTROPHE.sub("'", line)
         line, *ends = self._without_ends(line)
@@ -105,10 +100,7 @@ class KeptParts:
         return Hidden("".join([*hidden, line[end:]]), parts, *ends, line != original)
 
     def _in_small_letters(self, line):
-        """Returns a line as a sentence if all its words are in capitals, spelled letter by letter.
-
-        Other lines stay as they are.
-        """
+        """Returns a line as a sentence if all its words are in capitals, else as it is."""
         words = [match for match in _WORDS.finditer(line) if not match[1]]
         if len(words) < 2 or not all(word[0].isupper() for word in words):
             return line
@@ -122,8 +114,7 @@ class KeptParts:
     def _without_ends(self, line):
         """Cuts symbols off both ends of a line, where no model is needed to place them.
 
-        Returns:
-            (the rest of the line, what stood before it, before its final stop, and after it).
+        Returns (the rest, what stood before it, before its final stop, and after it).
         """
         spans = [(i, j) for i, j in self._spans(line) if not any(map(str.isalnum, line[i:j]))]
         first, rest, before_stop, after = 0, line, "", ""

@@ -15,10 +15,8 @@ _LINE_NUMBER = re.compile("[0-9]{1,18}")
 class NBestList:
     """A file of lines `line ||| translation ||| score`, lines counted from 0 and never falling.
 
-    There may be several scores. The file is never in memory as a whole.
-
-    Raises:
-        UserError: the file cannot be read. A line of another form raises when it is reached.
+    There may be several scores. The file is never in memory as a whole. Raises UserError if the
+    file cannot be read, and for a line of another form when it is reached.
     """
 
     def __init__(self, path: str) -> None:
@@ -49,11 +47,7 @@ class NBestList:
             yield last, _SEPARATOR.join(fields), scores
 
     def take(self, first: int, count: int) -> list[list[tuple[str, list[str]]]]:
-        """Returns the translations of the next `count` lines, of which `first` is the first.
-
-        Returns:
-            [(translation, scores), ...] for each line, possibly empty.
-        """
+        """Returns [(translation, scores), ...] of each of `count` lines, beginning with `first`."""
         found = [[] for _ in range(count)]
         while self._next and self._next[0] < first + count:
             number, entries = self._next
@@ -71,14 +65,10 @@ class NBestList:
 
 
 def ranked_lines(scorer: Scorer, n_best: NBestList, window: tuple[int, Sequence[str]]) -> list[str]:
-    """Scores and ranks the translations of a window of lines.
+    """Scores and ranks the translations of a window of lines; windows must come in order.
 
-    Args:
-        n_best: `NBestList`; windows must come in order.
-        window: (number of the first line, counted from 0; list of str).
-
-    Returns:
-        Lines `line ||| translation ||| earlier scores ||| score`, the best of each line first.
+    A window is (number of the first line, counted from 0; the lines). Returns lines
+    `line ||| translation ||| earlier scores ||| score`, the best of each line first.
     """
     first, lines = window
     entries = n_best.take(first, len(lines))

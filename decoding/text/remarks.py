@@ -22,10 +22,8 @@ LOOP = "translations that repeat words again and again, such as {}"
 class TextRemarks:
     """Counts lines and translations that are unusual as texts, and notes the first of each kind.
 
-    Args:
-        training_text: `TrainingText` of the model, or None if it has no record of it.
-        split: function of a line and its number; returns the sentences that were translated each by
-            itself, or only the line.
+    `training_text` is None if the model has no record of it. `split`, of a line and its number,
+    returns the sentences that were translated each by itself, or only the line.
 
     Example:
         remarks = TextRemarks(TrainingText.read(path))
@@ -46,14 +44,10 @@ class TextRemarks:
         self._numbers = collections.defaultdict(list)
 
     def add_text(self, line: str, translation: str, is_unknown: bool = False) -> bool:
-        """Adds the next line of a text.
+        """Adds the next line; returns whether each of its sentences was translated by itself.
 
-        Args:
-            translation: str; "" if it was not translated.
-            is_unknown: whether the vocabulary has none of its words.
-
-        Returns:
-            Whether each of its sentences was translated by itself.
+        `translation` is "" if it was not translated; `is_unknown` is True if the vocabulary has
+        none of its words.
         """
         self._num_lines += 1
         like, kind, example = self._training_text, "", ""
@@ -74,10 +68,7 @@ class TextRemarks:
         return is_split
 
     def _note(self, kind, example="", is_numbered=True):
-        """Counts the last line as one of a kind, which has "{}" in the place of an example.
-
-        Does nothing if the kind is "".
-        """
+        """Counts the last line as one of a kind, which has "{}" for an example; not if it is ""."""
         if not kind:
             return
         self._counts[kind] += 1
@@ -96,7 +87,7 @@ class TextRemarks:
                 yield f"{what}: {count:,} of {num_lines:,}{which}"
 
     def take(self) -> list[str]:
-        """Returns the remarks about the lines since the last call, as a list."""
+        """Returns the remarks about the lines since the last call."""
         found, self._num_taken = [*self], self._num_lines
         self._counts = collections.Counter(dict.fromkeys(self._counts, 0))
         self._examples.clear()
@@ -184,11 +175,9 @@ class Remarks(TextRemarks):
         sources: Sequence[list[int]],
         results: Sequence[list[Translation]],
     ) -> None:
-        """Adds the next lines of a text.
+        """Adds the next lines of a text: the source ids of each, with `</s>`, and its translations.
 
-        Args:
-            sources: source ids of each line, with `</s>`.
-            results: for each line, a list of `Translation`, the best first.
+        The best translation is the first.
         """
         for line, ids, found in zip(lines, sources, results, strict=True):
             unknown = len(ids) > 1 and not self._replaces_unknowns and is_unknown(ids)

@@ -24,16 +24,13 @@ _WORD = re.compile(r"[^\W_]")
 
 
 def sentences(line: str) -> list[str]:
-    """Splits a line into sentences by its punctuation.
+    """Splits a line into sentences by its punctuation, without white space at their ends.
 
     A sentence ends at `.`, `!`, `?` or `…` before white space, or at their Chinese and Japanese
     forms. A full stop attached to its word does not end a sentence before a lower-case letter, or
     after an initial, a number of one or two digits or a common abbreviation of English or German.
-    A sentence has a letter or a digit: what follows without one belongs to it.
-
-    Returns:
-        list of str, without white space at their ends; only the line itself if it has no more than
-        one sentence.
+    A sentence has a letter or a digit: what follows without one belongs to it. A line of no more
+    than one sentence is returned as it is.
 
     Example:
         >>> sentences("Dr. Smith came on 3. May. He left!")
@@ -63,14 +60,8 @@ def split_line(line: str, fits: Callable[[str], bool]) -> list[str]:
     """Splits a line into sentences, and halves a sentence until its parts are short enough.
 
     Models are trained on single sentences and translate several at once badly. A sentence is cut at
-    the white space nearest its middle; if it has no white space, in the middle.
-
-    Args:
-        fits: function of a text; True if the text is short enough.
-
-    Returns:
-        list of str, without white space at their ends. A single character is a part even if it does
-        not fit.
+    the white space nearest its middle; if it has no white space, in the middle. Parts have no white
+    space at their ends. A single character is a part even if it does not fit.
 
     Example:
         >>> split_line("A dog. A cat and another cat.", lambda text: len(text) < 15)

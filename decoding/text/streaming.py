@@ -9,15 +9,10 @@ _MOST_BATCHES = 32  # In a window. Lines of similar length share batches only wi
 
 
 def windows(read: Callable[[int], list[str]], batch_size: int) -> Iterator[tuple[int, list[str]]]:
-    """Yields a text in windows, so that the first translations appear after one batch.
+    """Yields windows of a text: (number of the first line, counted from 0; lines).
 
-    Each window may be twice as long as the one before.
-
-    Args:
-        read: function of the most lines to return; an empty list ends the text. See `LiveLines`.
-
-    Yields:
-        (number of the first line, counted from 0; list of str).
+    Each may be twice as long as the one before, so that the first translations appear after one
+    batch. `read`, of the most lines to return, ends the text by an empty list, see `LiveLines`.
     """
     first, most = 0, batch_size
     while lines := read(most):
@@ -33,14 +28,9 @@ def translations(
     kept: KeptTranslations | None = None,
     advance: Callable[[int], None] = lambda count: None,
 ) -> list[list[Translation]]:
-    """Translates a window of lines, except those that an earlier run has translated.
+    """Translates a window as `Translator.translate`, except lines translated by an earlier run.
 
-    Args:
-        window: from `windows`.
-        advance: function that is called with the number of lines that are done, after every batch.
-
-    Returns:
-        For every line, in order, a list of `Translation`, as `Translator.translate`.
+    `advance` is called with the number of lines that are done, after every batch.
     """
     first, lines = window
     found = kept.take(first, lines) if kept else {}

@@ -71,12 +71,7 @@ class TrainingText:
 
     @classmethod
     def of(cls, source: Sequence[str], target: Sequence[str]) -> "TrainingText":
-        """Reads a text once: all characters, and the other facts of at most `_SAMPLE` lines.
-
-        Args:
-            source: source lines, such as `FileLines`.
-            target: target lines, as many.
-        """
+        """Reads a text once: all characters, and the other facts of at most `_SAMPLE` lines."""
         every = -(-len(source) // _SAMPLE)
         seen, sample = np.zeros(0x110000, bool), []
         pairs = zip(source, target, strict=True)
@@ -92,10 +87,7 @@ class TrainingText:
 
     @classmethod
     def read(cls, path: Path) -> "TrainingText | None":
-        """Reads the record that `text` wrote into a file.
-
-        Returns:
-            `TrainingText`; None if there is no such file, as beside a language model.
+        """Reads a file of `text`; None if there is none, as beside a language model.
 
         Raises:
             UserError: the file is damaged.
@@ -141,12 +133,8 @@ class TrainingText:
     def unlike(self, line: str, translation: str) -> tuple[str, str]:
         """Returns how a source line differs from the lines of the training text.
 
-        Args:
-            translation: its translation. Characters that it has, too, have been copied.
-
-        Returns:
-            (kind, such as `SCRIPT`, with "{}" in the place of an example; the example); both are ""
-            if it does not differ.
+        The result is (kind, such as `SCRIPT`, with "{}" in the place of an example; the example);
+        both are "" if it does not differ. Characters that the translation has, too, were copied.
         """
         line = normalised(line)
         scripts = _scripts(line).most_common(1)

@@ -45,16 +45,13 @@ def translate_text(
     formatted: Callable,
     remarks: Remarks,
 ) -> tuple[list[str], int]:
-    """Translates a text.
+    """Translates a text; translations for a file are kept until all are done.
 
-    Args:
-        output: `Output`; translations for a file are kept until all are done.
-        formatted: function of a window and its results; returns lines, see `formats`.
-        remarks: `Remarks`, which counts what is to be reported.
+    `formatted` is a function of a window and its results that returns lines, see `formats`;
+    `remarks` counts what is to be reported.
 
-    Returns:
-        (The best translations, list of str, if the text has references, otherwise an empty list;
-        the number of lines whose translations an earlier run had made).
+    Returns (the best translations if the text has references, otherwise an empty list; the number
+    of lines whose translations an earlier run had made).
 
     Raises:
         UserError: the model knows no word of the whole text, or of its first `_BEGINNING` lines
@@ -113,11 +110,7 @@ def score_text(text: InputText, scorer: Scorer, output: Output, formatted: Calla
 
 
 def rank_text(text: InputText, scorer: Scorer, output: Output, n_best: NBestList) -> None:
-    """Scores and sorts the translations of each line.
-
-    Args:
-        text: `InputText` of a known size.
-    """
+    """Scores and sorts the translations of each line; the size of the text is known."""
 
     def lines_of(window, advance):
         found = ranked_lines(scorer, n_best, window)
