@@ -44,7 +44,6 @@ class Ensemble(Combination):
         return [one for member in self.members for one in member.frozen()]
 
     def joined(self, log_probs: list[Tensor]) -> Tensor:
-        """Returns the logarithm of the mean of the members' probabilities, `[..., V]`."""
         return ops.logsumexp(ops.stack(log_probs), axis=0) - math.log(len(log_probs))
 
     def joined_attention(self, attention: list[Tensor]) -> Tensor:

@@ -78,7 +78,6 @@ class FertilityModel(AlignmentModel):
         super().build(input_shape)
 
     def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
-        """Returns an approximation of the posterior P(a_i = j | e, f)."""
         source_mask = padding_mask(source_ids, self.pad_id)
         target_mask = padding_mask(target_ids, self.pad_id)
         translation = self._translation(source_ids, target_ids)

@@ -155,7 +155,6 @@ class AlignmentModel(CoverageModel):
         return ops.log(ops.sum(prior * self._translation(source_ids, target_ids), axis=-1))
 
     def translations(self, source_ids: Tensor) -> Tensor | None:
-        """As `TranslationModel`; a share of every row is spread over all target words."""
         return self.table.rows(source_ids)
 
     def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
@@ -170,7 +169,6 @@ class AlignmentModel(CoverageModel):
     # Decoding
 
     def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
-        """Context: `source_mask [B, S]` and `rows [B, S, V]`, the translation probabilities."""
         return {
             "source_mask": padding_mask(source_ids, self.pad_id),
             "rows": self.table.rows(source_ids),

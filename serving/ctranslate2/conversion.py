@@ -68,10 +68,9 @@ def write(
     model: TranslationModel, tokenizer: Tokenizer, folder: Path, *, quantization: str, **about: Any
 ) -> None:
     """Writes everything that translation with CTranslate2 needs into an empty folder.
-    Besides the model, these are the tokenizer, a JSON file of facts, and a README.md. The facts
-    `about` are `config`, the model's configuration, `max_input_tokens`, the longest source
-    sentence, and any others. Raises `UserError` as `convert`, and `OSError` if a file cannot be
-    written.
+    Besides the model, these are the tokenizer, a JSON file of facts, and a README.md. `about` holds
+    facts to record: `config`, the model's configuration, `max_input_tokens`, the longest source
+    sentence, and any others. Raises as `convert`.
     """
     num_positions = longest_translation(about["max_input_tokens"])
     convert(model, tokenizer, folder, num_positions=num_positions, quantization=quantization)

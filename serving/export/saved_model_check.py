@@ -53,7 +53,7 @@ def check(
     max_tokens: int,
 ) -> list[Any]:
     """Calls every signature of a SavedModel and compares its answers with the model's.
-    No line has more than `max_tokens`, the longest that the SavedModel accepts on either side;
+    `max_tokens` is the longest line that the SavedModel accepts, on either side; no line has more.
     `translations` has one for each line, found by the same search. Returns the requests, which have
     a signature and inputs. Raises `UserError` if the SavedModel fails, or its answers differ.
     """

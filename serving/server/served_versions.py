@@ -75,7 +75,7 @@ class ServedVersions:
         return {"version": str(number), "state": state, "status": status}
 
     async def watch(self, seconds: float) -> None:
-        """Looks for another version again and again, at intervals of some seconds."""
+        """Looks for another version at intervals of `seconds`."""
         while True:
             await asyncio.sleep(seconds)
             await self.refresh()
