@@ -47,7 +47,6 @@ class Ensemble(Combination):
         return ops.logsumexp(ops.stack(log_probs), axis=0) - math.log(len(log_probs))
 
     def joined_attention(self, attention: list[Tensor]) -> Tensor:
-        """Returns the mean of the members that have an alignment, or of all, `[N, S]`."""
         pairs = zip(self.members, attention, strict=True)
         some = [one for member, one in pairs if member.has_alignment or not self.has_alignment]
         return ops.mean(ops.stack(some), axis=0)

@@ -1,5 +1,4 @@
 """Scaled dot-product, multi-head and masked multi-head attention.
-
 Vaswani et al. 2017, "Attention Is All You Need", section 3.2, equation 1 and figure 2. Relative
 positions: Shaw et al. 2018, "Self-Attention with Relative Position Representations".
 """
@@ -119,7 +118,6 @@ class RelativeAttention(ScaledDotProductAttention):
 @keras.saving.register_keras_serializable("nmt_zoo")
 class MultiHeadAttention(keras.layers.Layer):
     """Attention in H subspaces at once, section 3.2.2 of Vaswani et al. 2017.
-
     Args:
         width: D, the size of queries, memory and output; `ValueError` unless a multiple of H.
         num_heads: H.

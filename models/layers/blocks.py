@@ -1,5 +1,4 @@
 """Encoder and decoder stacks of the Transformer.
-
 Vaswani et al. 2017, sections 3.1 to 3.3 and figure 1. Layer normalisation comes after the residual
 connection as published ("post"), or before the sub-layer ("pre", Xiong et al. 2020). Layers of a
 stack may share weights (Takase and Kiyono 2021).

@@ -1,5 +1,4 @@
 """Recurrent cells and layers.
-
 Every cell has one matrix from its inputs to all its gates and one from its state to all its gates.
 So the inputs of all time steps are projected at once before the loop, and a step in the loop needs
 one matrix product.
@@ -26,7 +25,6 @@ def scan_over_time(
 
     The loop is `keras.layers.RNN`, because XLA can compile its gradient. XLA cannot compile the
     gradient of `ops.scan`, which has no bound on the number of steps.
-
     Args:
         step: function of `(x [B, X], state)` that returns `(output [B, Y], state)`.
         inputs: `[B, T, X]`.

@@ -127,7 +127,6 @@ class RecurrentDecoder(keras.layers.Layer):
         kept: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any], Tensor]:
         """Decodes one target position; returns `(output [N, U], state, weights [N, S])`.
-
         Args:
             projected: `[N, gates * U]`, the token's embedding, projected by the lowest cell.
             state: `{"cells": [[N, U], ...]}`, `num_states` tensors per layer, lowest layer first;

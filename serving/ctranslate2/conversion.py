@@ -1,5 +1,4 @@
 """Converts a Transformer to a model of CTranslate2, an inference engine in C++.
-
 CTranslate2 (https://github.com/OpenNMT/CTranslate2) is an optional package. It is imported where it
 is used.
 """
@@ -180,7 +179,6 @@ def _set_layer(layer, weights, path):
 
 
 def _set_distances(attention, weights, path, is_decoder):
-    """Sets the vectors of relative positions, if there are any."""
     if f"{path}/key_vectors" not in weights:
         return
     keys, values = (weights[f"{path}/{name}_vectors"] for name in ("key", "value"))

@@ -95,7 +95,6 @@ class ServingModule(tf.Module):
 
     The Keras model itself must not be tracked: Keras would export each weight twice, and a session
     would restore only the copies that no endpoint reads.
-
     Args:
         max_input_tokens: longest line that is accepted, in tokens including `</s>`.
         max_beam_size: largest beam that a request may ask for; None: `beam_size`.

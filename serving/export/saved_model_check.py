@@ -1,5 +1,4 @@
 """Compares a SavedModel with the model that it was made from.
-
 The SavedModel runs in a fresh process, in `saved_model_client` and without this project's code, so
 that anything missing from it is noticed here and not on a server.
 """
@@ -117,7 +116,6 @@ def _longest(pair):
 
 
 def _searches(lines, source, translations):
-    """Yields the requests for translations of some lines."""
     texts, answers = list(lines), [translation.text for translation in translations]
     yield _Request(texts, "serving_default", {"text": texts}, {"translation": answers})
 

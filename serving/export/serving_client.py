@@ -100,7 +100,6 @@ class GrpcClient:
 
 
 def _lists(array):
-    """Returns nested lists; strings as text."""
     if array.dtype != object:
         return array.tolist()
     return _texts(array.tolist())
@@ -151,7 +150,6 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Translates lines of standard input."""
     flags = parse(arguments)
     options = {name: getattr(flags, name) for name in ("beam_size", "length_penalty", "n_best")}
     if hasattr(sys.stdin, "reconfigure"):  # A lone carriage return does not end a line.

@@ -114,7 +114,6 @@ class ServedVersions:
         print(f"version {number} is served", flush=True)
 
     def _close_unused(self):
-        """Closes old versions that answer no request any more."""
         for model in [m for m, users in self._users.items() if not users and m != self._current]:
             del self._users[model]
             model.close()
