@@ -1,5 +1,4 @@
 """The common interface of all models.
-
 Letters used in shapes: B sentences, K beams, N = B * K hypotheses, S source length, T target
 length, V target vocabulary, D width, H heads. Ids are int32, masks are bool with True for real
 tokens, logits and log-probabilities are float32 under every dtype policy.

@@ -37,11 +37,9 @@ class Combination(TranslationModel):
         return self._joined([part(inputs) for part in self.parts.values()])
 
     def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
-        """Context: the context of each part, by its name."""
         return {name: part.encode(source_ids) for name, part in self.parts.items()}
 
     def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
-        """State: the state of each part, by its name."""
         return {name: part.initial_state(context[name]) for name, part in self.parts.items()}
 
     def decode_step(

@@ -44,11 +44,9 @@ class Ensemble(Combination):
         return [one for member in self.members for one in member.frozen()]
 
     def joined(self, log_probs: list[Tensor]) -> Tensor:
-        """Returns the logarithm of the mean of the members' probabilities, `[..., V]`."""
         return ops.logsumexp(ops.stack(log_probs), axis=0) - math.log(len(log_probs))
 
     def joined_attention(self, attention: list[Tensor]) -> Tensor:
-        """Returns the mean of the members that have an alignment, or of all, `[N, S]`."""
         pairs = zip(self.members, attention, strict=True)
         some = [one for member, one in pairs if member.has_alignment or not self.has_alignment]
         return ops.mean(ops.stack(some), axis=0)

@@ -1,5 +1,4 @@
 """The hidden Markov alignment model with fertilities: how many target words each word becomes.
-
 Brown et al. 1993, section 4.4, for fertilities; Zhao and Gildea 2010, "A Fast Fertility Hidden
 Markov Model for Word Alignment Using MCMC", for their place in a hidden Markov model.
 """
@@ -78,7 +77,6 @@ class FertilityModel(AlignmentModel):
         super().build(input_shape)
 
     def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
-        """Returns an approximation of the posterior P(a_i = j | e, f)."""
         source_mask = padding_mask(source_ids, self.pad_id)
         target_mask = padding_mask(target_ids, self.pad_id)
         translation = self._translation(source_ids, target_ids)

@@ -1,5 +1,4 @@
 """IBM Models 1 and 2 and the hidden Markov alignment model.
-
 Brown et al. 1993, "The Mathematics of Statistical Machine Translation"; Vogel, Ney and Tillmann
 1996, "HMM-Based Word Alignment in Statistical Translation"; Dyer, Chahuneau and Smith 2013, "A
 Simple, Fast, and Effective Reparameterization of IBM Model 2".
@@ -155,7 +154,6 @@ class AlignmentModel(CoverageModel):
         return ops.log(ops.sum(prior * self._translation(source_ids, target_ids), axis=-1))
 
     def translations(self, source_ids: Tensor) -> Tensor | None:
-        """As `TranslationModel`; a share of every row is spread over all target words."""
         return self.table.rows(source_ids)
 
     def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
@@ -170,7 +168,6 @@ class AlignmentModel(CoverageModel):
     # Decoding
 
     def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
-        """Context: `source_mask [B, S]` and `rows [B, S, V]`, the translation probabilities."""
         return {
             "source_mask": padding_mask(source_ids, self.pad_id),
             "rows": self.table.rows(source_ids),

@@ -39,7 +39,7 @@ class NgramLanguageModel(Searchable):
     a context are adjacent in the list, and a binary search finds an n-gram. There are no trainable
     weights, because nothing is trained by gradients. All computation is in float32 under every
     dtype policy. The number of words after a context is known only at run time, so XLA cannot
-    compile this model.
+    compile this model. Logits are log-probabilities; the attention of decoding steps is uniform.
     Raises `SettingError` at a setting out of its range.
 
     Args:

@@ -33,8 +33,7 @@ class NoisyChannel(Searchable):
     The noisy channel translates poorly, because Model 1 describes neither word order nor the number
     of words that a word generates. It also prefers short sentences, because the empty word explains
     source words that are left out, while each word of e costs its probability. A `weight` below 1,
-    such as 0.5, gives sentences of the right length.
-
+    such as 0.5, gives sentences of the right length. The attention of its steps is uniform.
     Args:
         channel: `AlignmentModel` of the reverse direction; only its translation table is used.
         language_model: over the channel's source vocabulary.

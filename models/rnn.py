@@ -1,5 +1,4 @@
 """Recurrent encoder-decoders, without attention, with attention and with lexical translation.
-
 Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks"; Bahdanau et al. 2015,
 "Neural Machine Translation by Jointly Learning to Align and Translate"; Luong et al. 2015,
 "Effective Approaches to Attention-based Neural Machine Translation"; Nguyen and Chiang 2018

@@ -1,5 +1,4 @@
 """The Transformer reduced to its main idea: self-attention instead of recurrence.
-
 One head, learned positions, no layer normalisation, residual connections only around the
 feed-forward layers, and a single cross-attention on top of the decoder.
 """

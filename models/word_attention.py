@@ -1,5 +1,4 @@
 """From IBM Model 1 to attention: every target word is predicted from the source words alone.
-
 Brown et al. 1993, "The Mathematics of Statistical Machine Translation", Models 1 and 2, with word
 embeddings instead of tables, and three ways to average over the source words.
 """

@@ -1,5 +1,4 @@
 """Scaled dot-product, multi-head and masked multi-head attention.
-
 Vaswani et al. 2017, "Attention Is All You Need", section 3.2, equation 1 and figure 2. Relative
 positions: Shaw et al. 2018, "Self-Attention with Relative Position Representations".
 """
@@ -119,7 +118,6 @@ class RelativeAttention(ScaledDotProductAttention):
 @keras.saving.register_keras_serializable("nmt_zoo")
 class MultiHeadAttention(keras.layers.Layer):
     """Attention in H subspaces at once, section 3.2.2 of Vaswani et al. 2017.
-
     Args:
         width: D, the size of queries, memory and output; `ValueError` unless a multiple of H.
         num_heads: H.
@@ -196,8 +194,8 @@ class MultiHeadAttention(keras.layers.Layer):
         training: bool | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Attends from `query [B, T, D]`, not yet projected, to projected keys and values.
-        `keys` and `values`, `[B, H, S, d]`, are from `project_memory`; `attention_mask`, bool, is
-        broadcastable to `[B, H, T, S]` -> `(output [B, T, D], weights [B, H, T, S] float32)`.
+        `keys` and `values`, `[B, H, S, d]` each, are from `project_memory`; `attention_mask`, bool,
+        is broadcastable to `[B, H, T, S]` -> `(output [B, T, D], weights [B, H, T, S] float32)`.
         """
         query = self._placed(self._split_heads(self.query(query)))
         output, weights = self.attention(query, keys, values, attention_mask, training=training)
@@ -206,8 +204,9 @@ class MultiHeadAttention(keras.layers.Layer):
     def step(
         self, x: Tensor, keys: Tensor, values: Tensor, attention_mask: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        """Attends from one position of every hypothesis to another sequence; as `attend`.
-        `x [N, D]`, N a multiple of B; mask broadcastable to `[B, H, K, S]` ->
+        """Attends from one position of every hypothesis to another sequence.
+        `x [N, D]`, not yet projected; N is a multiple of B; `keys`, `values` as in `attend`;
+        `attention_mask`, bool, broadcastable to `[B, H, K, S]` ->
         `(output [N, D], weights [B, H, K, S] float32)`.
         """
         # The K hypotheses of a sentence become K queries to its memory, which is not repeated.

@@ -1,5 +1,4 @@
 """Attention with one head and a choice of score functions, as used in recurrent models.
-
 Luong et al. 2015, section 3.1, and Bahdanau et al. 2015, section 3.1 and appendix A.1.2.
 """
 

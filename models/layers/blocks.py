@@ -1,5 +1,4 @@
 """Encoder and decoder stacks of the Transformer.
-
 Vaswani et al. 2017, sections 3.1 to 3.3 and figure 1. Layer normalisation comes after the residual
 connection as published ("post"), or before the sub-layer ("pre", Xiong et al. 2020). Layers of a
 stack may share weights (Takase and Kiyono 2021).
@@ -56,6 +55,7 @@ class LayerNorm(keras.layers.LayerNormalization):
     """
 
     def call(self, inputs: Tensor) -> Tensor:
+        """`[..., D]` -> `[..., D]`."""
         float32 = [ops.cast(x, "float32") for x in (inputs, self.gamma, self.beta)]
         return ops.cast(_normalised(*float32, self.epsilon), self.compute_dtype)
 
@@ -104,6 +104,7 @@ class FeedForward(keras.layers.Layer):
         self.built = True
 
     def call(self, x: Tensor, training: bool | None = None) -> Tensor:
+        """`[B, T, D]` -> `[B, T, D]`."""
         return self.outer(self.dropout(self.inner(x), training=training))
 
 
@@ -135,6 +136,7 @@ class StackLayer(keras.layers.Layer):
         self.around_feed_forward = around(name="around_feed_forward")
 
     def _fed_forward(self, x, training=None):
+        """The last sub-layer: `[..., D]` -> `[..., D]`."""
         y = self.feed_forward(self.around_feed_forward.enter(x), training=training)
         return self.around_feed_forward.leave(x, y, training=training)
 
@@ -219,8 +221,7 @@ class DecoderLayer(StackLayer):
 
 def layer_order(count: int, num_distinct: int, order: str) -> list[int]:
     """Finds out which set of weights each layer of a stack uses (Takase and Kiyono 2021, figure 2).
-    At most `count` of the `num_distinct` sets are used; `order` is as `Transformer`'s
-    `share_layers`.
+    At most `count` of `num_distinct` sets are used; `order` is as `share_layers` of `Transformer`.
     Example:
         >>> layer_order(6, 3, "sequence"), layer_order(6, 3, "cycle_reversed")
         ([0, 0, 1, 1, 2, 2], [0, 1, 2, 2, 1, 0])

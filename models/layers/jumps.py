@@ -1,5 +1,4 @@
 """The hidden Markov alignment model: alignment links depend on the link of the previous word.
-
 Vogel, Ney and Tillmann 1996, "HMM-Based Word Alignment in Statistical Translation"; NULL as Och and
 Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", section 2.1.2.
 `training.ways.expectation_maximisation.jump_estimates` implements the same model for expectation

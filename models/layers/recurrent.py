@@ -1,5 +1,4 @@
 """Recurrent cells and layers.
-
 Every cell has one matrix from its inputs to all its gates and one from its state to all its gates.
 So the inputs of all time steps are projected at once before the loop, and a step in the loop needs
 one matrix product.
@@ -26,7 +25,6 @@ def scan_over_time(
 
     The loop is `keras.layers.RNN`, because XLA can compile its gradient. XLA cannot compile the
     gradient of `ops.scan`, which has no bound on the number of steps.
-
     Args:
         step: function of `(x [B, X], state)` that returns `(output [B, Y], state)`.
         inputs: `[B, T, X]`.
@@ -103,9 +101,9 @@ class RecurrentCell(keras.layers.Layer):
     """Base class of all cells: weights, and the projection of their inputs.
     Input weights are initialised as in Glorot and Bengio 2010, recurrent weights orthogonally (Saxe
     et al. 2014), both separately for each gate. Biases start at 0, except the forget gate's, which
-    only `LSTMCell` has. The size of the state is U, `units`. `input_width` is the size of the
-    inputs that are known before the loop begins, `fed_width` of those that the loop computes, such
-    as fed-back attention; 0: none.
+    only `LSTMCell` has: it starts at `forget_bias`. `input_width` is the size of the inputs that
+    are known before the loop begins, `fed_width` of those that the loop computes, such as fed-back
+    attention (0: none). U, `units`, is the size of the state.
     """
 
     num_gates = 1
@@ -277,8 +275,8 @@ class RecurrentLayer(keras.layers.Layer):
         self, x: Tensor, state: list[Tensor] | None = None, step_mask: Tensor | None = None
     ) -> tuple[Tensor, list[Tensor]]:
         """Reads whole sequences `[B, T, input_width]`; returns outputs `[B, T, U]` and last state.
-        The first state is a list of `[B, U]`; None for zeros. `step_mask [B, T]` is True for real
-        tokens. Padding leaves the state unchanged, so it has no effect in either direction.
+        The first state is a list of `[B, U]`; None for zeros. `step_mask [B, T]` bool is True for
+        real tokens. Padding leaves the state unchanged, so it has no effect in either direction.
         """
         state = self.zero_state(ops.shape(x)[0]) if state is None else state
 

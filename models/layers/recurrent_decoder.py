@@ -127,7 +127,6 @@ class RecurrentDecoder(keras.layers.Layer):
         kept: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any], Tensor]:
         """Decodes one target position; returns `(output [N, U], state, weights [N, S])`.
-
         Args:
             projected: `[N, gates * U]`, the token's embedding, projected by the lowest cell.
             state: `{"cells": [[N, U], ...]}`, `num_states` tensors per layer, lowest layer first;
@@ -174,9 +173,9 @@ class RecurrentDecoder(keras.layers.Layer):
         need_weights: bool = False,
         training: bool | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Decodes whole target sequences `[B, T, embedding_width]`.
+        """Decodes whole target sequences, `embedded [B, T, embedding_width]`.
         `state` is the first state, as in `step`, with B rows. Returns outputs `[B, T, U]` and
-        weights `[B, T, S]` float32, or None if they cost extra and are not needed.
+        weights `[B, T, S]` float32; these may be None unless `need_weights`, if they cost extra.
         """
         if not (self.input_feeding or self.attend_before):
             top, outputs = self._layer_by_layer(embedded, state, training), None

@@ -1,5 +1,4 @@
 """Priors of alignment links: the position models of IBM Models 1 and 2.
-
 A position model gives, for each target word, a prior over the n source positions of the sentence.
 The last position, `</s>`, is NULL. `position_estimates` in `training.ways.expectation_maximisation`
 implements the same models for expectation maximisation.

@@ -1,5 +1,4 @@
 """Converts a Transformer to a model of CTranslate2, an inference engine in C++.
-
 CTranslate2 (https://github.com/OpenNMT/CTranslate2) is an optional package. It is imported where it
 is used.
 """
@@ -68,10 +67,9 @@ def write(
     model: TranslationModel, tokenizer: Tokenizer, folder: Path, *, quantization: str, **about: Any
 ) -> None:
     """Writes everything that translation with CTranslate2 needs into an empty folder.
-    Besides the model, these are the tokenizer, a JSON file of facts, and a README.md. The facts
-    `about` are `config`, the model's configuration, `max_input_tokens`, the longest source
-    sentence, and any others. Raises `UserError` as `convert`, and `OSError` if a file cannot be
-    written.
+    Besides the model, these are the tokenizer, a JSON file of facts, and a README.md. `about` holds
+    facts to record: `config`, the model's configuration, `max_input_tokens`, the longest source
+    sentence, and any others. Raises as `convert`.
     """
     num_positions = longest_translation(about["max_input_tokens"])
     convert(model, tokenizer, folder, num_positions=num_positions, quantization=quantization)
@@ -181,7 +179,6 @@ def _set_layer(layer, weights, path):
 
 
 def _set_distances(attention, weights, path, is_decoder):
-    """Sets the vectors of relative positions, if there are any."""
     if f"{path}/key_vectors" not in weights:
         return
     keys, values = (weights[f"{path}/{name}_vectors"] for name in ("key", "value"))

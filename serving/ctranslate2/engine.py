@@ -127,7 +127,7 @@ class CTranslate2Engine:
         return self._about["parameters"]
 
     def check(self, options: SearchOptions, max_input_tokens: int) -> None:
-        """Raises `UserError` if the engine cannot follow an option, or lacks positions.
+        """Raises `UserError` if the engine cannot follow an option, or has too few positions.
         `max_input_tokens` is the longest source sentence, in tokens including `</s>`.
         """
         for name, default in SearchOptions._field_defaults.items():

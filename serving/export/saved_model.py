@@ -95,7 +95,6 @@ class ServingModule(tf.Module):
 
     The Keras model itself must not be tracked: Keras would export each weight twice, and a session
     would restore only the copies that no endpoint reads.
-
     Args:
         max_input_tokens: longest line that is accepted, in tokens including `</s>`.
         max_beam_size: largest beam that a request may ask for; None: `beam_size`.
@@ -293,7 +292,6 @@ class ServingModule(tf.Module):
         }
 
     def signatures(self) -> dict[str, Callable]:
-        """Returns the endpoints by name."""
         endpoints = {
             "serving_default": self.serving_default,
             "translate": self.translate,
@@ -322,10 +320,10 @@ def write_saved_model(
     make_requests: Callable[[Mapping[str, Any]], Sequence[Any]],
 ) -> Mapping[str, Any]:
     """Writes a SavedModel that a stock server can load, and its warm-up requests.
-    The version's `folder` does not exist or is empty. `make_requests` gets the signatures, name ->
-    `SignatureDef`, when the SavedModel is written; returns the warm-up requests, see
-    `warm_up.write_requests`. Returns the signatures. Raises `UserError` if a stock server lacks an
-    operation of the model, and `OSError` if a file cannot be written.
+    `folder`, of the version, does not exist or is empty. `make_requests` is called after the
+    SavedModel is written, and makes the warm-up requests (see `warm_up.write_requests`) from the
+    signatures, name -> `SignatureDef`, which are also returned. Raises `UserError` if a stock
+    server lacks an operation of the model, and `OSError` if a file cannot be written.
     """
     module.save(folder)
     graph = read_meta_graph(folder)

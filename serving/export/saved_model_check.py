@@ -1,5 +1,4 @@
 """Compares a SavedModel with the model that it was made from.
-
 The SavedModel runs in a fresh process, in `saved_model_client` and without this project's code, so
 that anything missing from it is noticed here and not on a server.
 """
@@ -53,7 +52,7 @@ def check(
     max_tokens: int,
 ) -> list[Any]:
     """Calls every signature of a SavedModel and compares its answers with the model's.
-    No line has more than `max_tokens`, the longest that the SavedModel accepts on either side;
+    `max_tokens` is the longest line that the SavedModel accepts, on either side; no line has more.
     `translations` has one for each line, found by the same search. Returns the requests, which have
     a signature and inputs. Raises `UserError` if the SavedModel fails, or its answers differ.
     """
@@ -117,7 +116,6 @@ def _longest(pair):
 
 
 def _searches(lines, source, translations):
-    """Yields the requests for translations of some lines."""
     texts, answers = list(lines), [translation.text for translation in translations]
     yield _Request(texts, "serving_default", {"text": texts}, {"translation": answers})
 

@@ -18,7 +18,9 @@ import tensorflow as tf
 
 @contextlib.contextmanager
 def loaded(folder: Any) -> Iterator[Callable]:
-    """Loads a SavedModel; yields `answer(signature, inputs)`, name -> nested lists or arrays."""
+    """Loads a SavedModel; yields `answer(signature, inputs)`, which returns name -> array.
+    `inputs` are name -> nested lists or arrays.
+    """
     import tensorflow_text  # noqa: F401 - registers the ops of its tokenizer
 
     session = tf.compat.v1.Session(graph=tf.Graph())

@@ -38,9 +38,9 @@ class RestClient:
         self.seconds = seconds
 
     def predict(self, signature: str, inputs: Mapping[str, Any]) -> Any:
-        """Calls a signature; inputs and outputs are name -> nested lists, a single output its lists
-        alone.
-        Raises `ServerError` if the server refuses, or does not answer.
+        """Calls a signature; returns name -> nested lists, or the lists alone if it has one output.
+        `inputs` are name -> nested lists. Raises `ServerError` if the server refuses, or does not
+        answer.
         """
         body = json.dumps({"signature_name": signature, "inputs": inputs}).encode()
         try:
@@ -100,7 +100,6 @@ class GrpcClient:
 
 
 def _lists(array):
-    """Returns nested lists; strings as text."""
     if array.dtype != object:
         return array.tolist()
     return _texts(array.tolist())
@@ -126,8 +125,7 @@ def translations(
     length_penalty: float = DEFAULT,
     n_best: int = DEFAULT,
 ) -> list[list[tuple[float, str]]]:
-    """Returns for each line a list of (score, translation), `n_best` different ones, the best
-    first.
+    """Returns for each line a list of `n_best` different (score, translation), the best first.
     `server` is a client. Raises `ServerError` if it refuses, or does not answer.
     """
     rows = len(lines)
@@ -139,7 +137,6 @@ def translations(
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("address", help="http://host:port or grpc://host:port")
     parser.add_argument("model", help="name of the model")
@@ -153,7 +150,6 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Translates lines of standard input."""
     flags = parse(arguments)
     options = {name: getattr(flags, name) for name in ("beam_size", "length_penalty", "n_best")}
     if hasattr(sys.stdin, "reconfigure"):  # A lone carriage return does not end a line.

@@ -20,11 +20,10 @@ def joined(
     length_penalty: float | tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Joins the translations of all R lines to B texts, as `Translator` does.
-    `lines` is ragged `[B, lines]`; `texts [R]`, strings, and `scores [R]` float32 are of the best
-    translation of each line; the first ones of `found` are taken; `length_penalty` is a float, or
-    `[B]` float32. Returns `[B]` strings, with a line feed between lines, and their scores `[B]`
-    float32: that of the only line, or the sum of the log-probabilities by the penalty of their
-    length.
+    `lines` is ragged `[B, lines]`. `texts [R]`, strings, and `scores [R]` float32 belong to the
+    best translation of each line, the first in `found`. `length_penalty` is a float, or `[B]`
+    float32. Returns `[B]` strings, with a line feed between lines, and their scores `[B]` float32:
+    that of the only line, or the sum of the log-probabilities by the penalty of their length.
     """
     ids, log_probs = found.ids[:, 0], found.log_probs[:, 0]
     tokens = tf.reduce_sum(tf.cast((ids != PAD_ID) & (ids != EOS_ID), tf.int32), axis=1)

@@ -1,5 +1,4 @@
 """Requests that a server answers before it shows a version as available: its warm-up.
-
 The first call of a signature takes seconds, which no client should wait for. TensorFlow Serving and
 `serve.py` read the requests from `assets.extra/tf_serving_warmup_requests` in the version's folder,
 a file of `PredictionLog`. Its package of protocol buffers is not needed: a request has a name, a
@@ -108,7 +107,6 @@ def _prediction_log(name, signature, tensors):
 
 
 def _request_of(log):
-    """Returns the `WarmUpRequest` in the bytes of a `PredictionLog`."""
     ((_, call),) = _fields(log)
     ((_, request),) = _fields(call)
     (_, model), *inputs = _fields(request)

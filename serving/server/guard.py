@@ -1,5 +1,4 @@
 """Protects a local server from other web pages, and its answers from being read as something else.
-
 A web page of another site can make a browser send requests to this computer. Two headers that the
 page cannot choose show where a request comes from: `Origin` is the page's site, and `Host` is the
 name under which the browser found the server. So a request passes only if its origin is this

@@ -1,5 +1,4 @@
 """JSON of TensorFlow Serving's REST API, from and to tensors.
-
 A request has its inputs in rows, `{"instances": ["a", "b"]}`, or in columns, `{"inputs": ["a",
 "b"]}`. If a signature has several inputs, rows are objects, `{"instances": [{"source": "a",
 "target": "b"}]}`, and columns are an object of lists, `{"inputs": {"source": ["a"], "target":

@@ -1,5 +1,4 @@
 """Answers requests that arrive at the same time together.
-
 A few threads call the model. A request that finds one of them idle is answered at once. The others
 wait, and the next idle thread takes all that wait for the same signature, up to a number of rows.
 So requests wait for no timer, and the more there are, the larger their batches.
@@ -92,7 +91,6 @@ class RequestQueue:
         return batch
 
     def _finish(self, task, batch):
-        """Hands out the answers of a batch."""
         self._idle += 1
         error = task.exception()
         answers = [error] * len(batch) if error else task.result()

@@ -64,7 +64,6 @@ class RestApi:
         )
 
     def close(self) -> None:
-        """Ends the threads that call the model."""
         self._queue.close()
 
     async def endpoint(self, request: Request) -> Response:

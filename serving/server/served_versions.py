@@ -75,7 +75,7 @@ class ServedVersions:
         return {"version": str(number), "state": state, "status": status}
 
     async def watch(self, seconds: float) -> None:
-        """Looks for another version again and again, at intervals of some seconds."""
+        """Looks for another version at intervals of `seconds`."""
         while True:
             await asyncio.sleep(seconds)
             await self.refresh()
@@ -114,7 +114,6 @@ class ServedVersions:
         print(f"version {number} is served", flush=True)
 
     def _close_unused(self):
-        """Closes old versions that answer no request any more."""
         for model in [m for m, users in self._users.items() if not users and m != self._current]:
             del self._users[model]
             model.close()

@@ -1,5 +1,4 @@
 """Requests for translations: lines of several sentences, and warnings about unusual lines.
-
 A signature translates lines if it has an input `text` and outputs `translation` and `score`, one or
 several for each line, see `serving.export.saved_model`. All other requests pass unchanged.
 """
