@@ -15,10 +15,10 @@ class Option(NamedTuple):
     """A training option, as config.json stores it."""
 
     name: str  # name of the flag and of the key in config.json
-    default: object  # unless flags or `configuration.recipes` set another; has the option's type
+    default: object  # unless flags or `configuration.recipes` set another; gives the type
     help: str  # a whole phrase, with its unit
     group: str  # heading in --help and docs/options.md
-    minimum: float | None = None  # least number
+    minimum: float | None = None
     maximum: float | None = None  # largest number; None for the largest that the type holds
     choices: tuple = ()  # texts that are allowed; empty for any
     only_with: tuple = ()  # (name of another option, values of it that give this a meaning)

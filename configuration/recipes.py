@@ -241,11 +241,12 @@ class TextSize(NamedTuple):
 def preset(
     dataset: str, tokens: int | None = None, minutes: float = 0.0, of_words: bool = False
 ) -> str:
-    """Returns the name of the preset that suits a corpus (its name, or "files").
+    """Returns the name of the preset that suits a corpus.
 
-    `tokens` is the approximate number of target tokens; None for a corpus with a recipe. `minutes`
-    is --max_minutes; 0: no limit. `of_words`: whether a model of whole words will do, because both
-    sides have spaces between words, and no option is given that would not suit it.
+    `dataset` is its name, or "files". `tokens` is the approximate number of target tokens; None for
+    a corpus with a recipe of its own. `minutes` is --max_minutes; 0: no limit. `of_words` is
+    whether a model of whole words will do: both sides have spaces between words, and no option is
+    given that would not suit it.
     """
     if tokens is None:
         return PRESET_BY_DATASET[dataset]
@@ -279,8 +280,8 @@ def options_of_size(
 ) -> dict[str, Any]:
     """Returns the options that the size of a text chooses, without those that the user gave.
 
-    `replicas` share an update. If their number is None, unknown, so are the tokens of an update,
-    and the number of updates is not chosen.
+    `replicas` is the number of replicas that share an update. None: unknown, as the tokens of an
+    update are then, so that the number of updates is not chosen.
     """
     found, minutes = {}, given.get("max_minutes", 0.0)
     if not given.get("vocab_file"):  # It has pieces already.

@@ -41,7 +41,7 @@ class _Place(NamedTuple):
     requested: dict[str, Any]  # as the flags ask for it
     config: dict[str, Any]  # with the weights that the run starts from
     companion: ModelDirectory | None  # second directory that the run writes
-    is_new: bool  # whether the run begins now
+    is_new: bool
 
 
 def open_run(request: Request) -> Run | None:
@@ -249,7 +249,6 @@ def _sizes(tokenizer):
 
 
 def _make_epochs(encoded, tokenizer, options, devices, data_dir):
-    """Returns the `Epochs` of an `Encoded` text."""
     mixed = parse_mixture(encoded.sizes, options["corpus_weights"], options["temperature"])
     batching = Batching(
         options["max_tokens_per_batch"],

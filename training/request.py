@@ -29,11 +29,11 @@ class Request(NamedTuple):
     dataset: str  # name of a corpus, or "files"
     splits: dict[str, Any]  # {"train": `Split`, "valid": `Split`}
     given: dict[str, Any]  # the texts before parts of the training text are held out, as `splits`
-    model_dir: str  # folder of the run
+    model_dir: str
     data_dir: str  # folder of the caches
     distribution: str = "none"  # of `training.devices.strategies.KINDS`
     num_replicas: int = 0  # mirrored devices; 0: all GPUs
-    dry_run: bool = False  # whether the run is only planned
+    dry_run: bool = False
 
     @property
     def way(self):
@@ -77,7 +77,7 @@ def resolve(
     """Settles (options, settings) of a new run, from those that the user gave.
 
     `dataset` is the name of a corpus, or "files". `size` is None for a corpus with a recipe of its
-    own; `replicas` share an update, None: their number is not known yet.
+    own; `replicas` is the number of replicas that share an update; None if it is not known yet.
 
     Raises:
         UserError, SettingError: the options or settings do not fit together.

@@ -118,7 +118,6 @@ class TargetText(NamedTuple):
         return text
 
     def hashes(self) -> dict[str, str]:
-        """As `PairText.hashes`."""
         return {
             "training_text": encoding.text_hash(self.source, self.train),
             "validation_text": encoding.text_hash([], self.valid[1]),

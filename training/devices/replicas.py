@@ -126,7 +126,6 @@ class Replicas(OneDevice):
 
     @contextlib.contextmanager
     def errors(self) -> Iterator[None]:
-        """Turns the loss of another worker into a `UserError`."""
         try:
             yield
         except tf.errors.OpError as error:
@@ -169,7 +168,6 @@ class Replicas(OneDevice):
         self._late = late > 0
 
     def batches(self, corpus: EncodedCorpus, plan: EpochPlan, first: int) -> Iterator[Share]:
-        """As `OneDevice.batches`, but yields a `Share` for each global step."""
         numbers, weights = places(plan.batch_sizes.size, first, self.num_replicas)
         local = slice(*(self.num_local * (self.worker + i) for i in (0, 1)))
         left = iter(dataset_of(corpus, plan.select(numbers[:, local].ravel())))

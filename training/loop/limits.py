@@ -17,9 +17,9 @@ class Limits(NamedTuple):
     max_bad_steps: int = 10  # steps in a row without finite loss and gradient: then, an error
 
     def is_late(self, seconds: float, closing_seconds: float = 0.0) -> bool:
-        """Returns whether the time limit is reached, if the last validation and save are to fit.
+        """Returns whether the time limit is reached, `seconds` after the run began.
 
-        `seconds` is what the run has taken, `closing_seconds` what validation and save will take.
+        The last validation and save will take `closing_seconds`.
         """
         return 0 < self.max_minutes * 60 <= seconds + closing_seconds
 

@@ -10,7 +10,7 @@ def most_tries(count: int) -> int:
 
 
 def try_averages(steps: Sequence[int], is_better: Callable[[tuple[int, ...]], bool | None]):
-    """Tries averages of checkpoints, with steps in ascending order, the most promising ones first.
+    """Tries averages of checkpoints (`steps` ascend), the most promising ones first.
 
     First the average of all checkpoints, and of the last half, quarter and so on of them. Then a
     greedy soup, in the manner of Wortsman et al. 2022, that starts from the best of these: each

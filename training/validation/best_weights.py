@@ -35,8 +35,8 @@ class BestWeights:
     def offer(self, arrays: dict[str, Any], evaluation: Evaluation, step: int, **more: Any) -> bool:
         """Writes weights (name -> array or variable) to best.npz if they are better.
 
-        Returns whether they are. `more` are entries of the file's state besides the step of the
-        last update and the evaluation.
+        Returns whether they are better. `more` are entries of the file's state besides `evaluation`
+        and `step`, the number of the last update.
         """
         better = evaluation.is_better(self.figures if self.are_judged else None, self.by)
         if better:

@@ -69,7 +69,6 @@ class NgramTable(Preparation):
         model.fill(self.table)
 
     def report(self) -> list[str]:
-        """As `Preparation.report`: numbers of n-grams and their discounts, estimated or fixed."""
         lines = [f"{n}-grams: {count:,}" for n, count in enumerate(self.table.num_ngrams, start=2)]
         both = zip(self.table.discounts, self.table.estimated, strict=True)
         for n, (off, estimated) in enumerate(both, start=1):

@@ -115,7 +115,7 @@ def agreeing_posteriors(
 
 
 def _agreed(directions, posteriors, side):
-    """Returns a function of a block of `side`: both sides' product, rows scaled to sum to 1."""
+    """Returns a function for the product of both posteriors in a block, whose rows sum to 1."""
     words, twin = directions[side], directions[1 - side]
     own, other = posteriors[side], posteriors[1 - side]
 

@@ -39,9 +39,10 @@ class Sums:
 
 
 def summed(text: ChunkedText, positions: list, work: Callable) -> list[Sums]:
-    """Adds up what `work`, as `ChunkedText.each`, returns for each chunk.
+    """Adds up what `work`, called as by `ChunkedText.each`, returns for each chunk.
 
-    It returns a tuple for `Sums.add` in each direction; `positions` also has a model for each.
+    `work` returns a tuple for `Sums.add` in each direction. `positions` lists the position model of
+    each direction.
     """
     sums = [Sums(*both) for both in zip(text.directions, positions, strict=True)]
     for results in text.each(work):

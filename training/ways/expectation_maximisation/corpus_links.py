@@ -67,7 +67,7 @@ def _sorted(sentences, sources, targets, num_sentences):
 
 
 def best_links(words: Cells, posteriors: np.ndarray) -> Links:
-    """Returns the most probable source position (`[cells]`) of each target word, unless NULL."""
+    """Returns each target word's most probable source, unless NULL, by posteriors `[cells]`."""
     parts = []
     for block in words.blocks:
         best = posteriors[block.cells].reshape(-1, block.source_length).argmax(axis=1)

@@ -144,7 +144,6 @@ class EMUpdate(Update):
         return [self.corpus][first:]
 
     def variables(self) -> dict[str, Any]:
-        """Returns everything that an iteration changes, by name."""
         found = {
             **model_arrays(self.model),
             "em/iteration": self.iteration,
@@ -169,8 +168,9 @@ class EMUpdate(Update):
     def step(self, words: WordPairs) -> dict[str, tuple]:
         """Makes one iteration; returns name -> `(sum, count)`.
 
-        `loss` and `nll` are over target tokens, all under the estimate before the iteration. With
-        fertilities they are NaN: that likelihood is known only up to a factor for each sentence.
+        The values are `loss` and `nll` over target tokens, and `log_likelihood`, all under the
+        estimate before the iteration. They are NaN with fertilities, whose likelihood is known only
+        up to a factor for each sentence.
         """
         return self._means(*self._iterate([self], [words]))
 

@@ -45,8 +45,8 @@ def number_words(lines: Iterable[list[str]]) -> EncodedSide:
 def align_independently(sides: Sides, model: str, iterations: int) -> Links:
     """Trains one direction; returns the best source word of each target word, unless NULL.
 
-    `sides` (source, target) come from `number_words`; `model` is a key of `CHAINS`, each of whose
-    models gets at least 1 of `iterations`.
+    `sides` (source, target) come from `number_words`; `model` is a key of `CHAINS`, and
+    every model of that chain gets `iterations`, at least 1.
     """
     with _opened(sides, model, iterations, both=False) as text:
         training = train(text, model, iterations)

@@ -194,9 +194,10 @@ def _columns_by_word(source, heights):
 
 
 def _number(source_words, heights, target_words):
-    """Numbers the distinct word pairs of some cells; `heights` counts the cells of each token.
+    """Numbers the distinct word pairs of some cells.
 
-    Source words never fall. Returns (`[cells]` number of every cell, `[2, numbers]` source and target words), int32.
+    `source_words`, which never fall, are of tokens, and `heights` are the cells of each. Returns
+    (`[cells]` number of every cell, `[2, numbers]` source and target words), int32.
     """
     new = np.diff(source_words, prepend=-1) != 0
     distinct = source_words[new]

@@ -38,7 +38,7 @@ from nmt_zoo.training.ways.gradient.teacher import Taught
 class Compared(NamedTuple):
     """Where the divergences of predictions are measured."""
 
-    alpha: float | None = None  # weight, at least 0, of the divergence of two passes; None for one
+    alpha: float | None = None  # weight, at least 0, of two passes' divergence; None for one pass
     taught: Taught | None = None  # predictions of a teacher
 
     @property
@@ -99,7 +99,7 @@ def diverging_cross_entropy(logits: tf.Tensor, wanted: Wanted, compared: Compare
 def projected_diverging_cross_entropy(
     features: tf.Tensor, weights: Sequence, wanted: Wanted, compared: Compared
 ) -> Losses:
-    """As `diverging_cross_entropy` of logits `features kernel + bias`, never storing all at once.
+    """As `diverging_cross_entropy` for logits `features kernel + bias`, never all stored at once.
 
     As in `losses.projected_cross_entropy`, tokens are processed in groups, and the gradient of a
     group is computed while its logits are in memory. `features` are `[P B, T, D]`, `weights` are

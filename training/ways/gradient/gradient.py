@@ -81,7 +81,6 @@ class Gradient(WayOfTraining):
 
     @classmethod
     def make(cls, run: Any, model: keras.Model) -> Update:
-        """As `WayOfTraining.make`; on several devices, an update that all of them make together."""
         options = run.options
         of_schedule = {}
         if BY_NAME["decay_steps"].applies(options):
@@ -109,7 +108,6 @@ class Gradient(WayOfTraining):
 
     @classmethod
     def closing_line(cls, run: Any, step: int) -> str | None:
-        """As `WayOfTraining.closing_line`: advice if the learning rate never reached its peak."""
         warmup_steps = run.options["warmup_steps"]
         if step >= warmup_steps:
             return None
@@ -157,7 +155,6 @@ class GradientUpdate(Update):
         self.optimizer.build(weights)
 
     def variables(self) -> dict[str, Any]:
-        """Returns name -> variable for everything that an update changes."""
         found = training_arrays(self.model, self.optimizer)
         for part in (self.loss_scale, self.average, self.plateau, self.token_dropout):
             found.update(part.variables() if part else {})

@@ -71,7 +71,7 @@ def negative_log_likelihood(model: Any, batch: dict[str, tf.Tensor]) -> tuple[tf
 
 
 def projected_cross_entropy(features: tf.Tensor, weights: Sequence, wanted: Wanted) -> Losses:
-    """As `smoothed_cross_entropy` of logits `features kernel + bias`, never storing all at once.
+    """As `smoothed_cross_entropy` for logits `features kernel + bias`, never all stored at once.
 
     Tokens are processed in groups. The gradient of a group is computed while its predictions p are
     in memory: it is p - q for the smoothed distribution q. Automatic differentiation would store
@@ -181,7 +181,7 @@ def over_groups(
         others: list of `[G, N, ...]`.
 
     Returns:
-        float32 (values `[G, values, N]`, gradient `[G, P*N, D]`, gradients by `weights`).
+        (values `[G, values, N]`, gradient by features `[G, P*N, D]`, by `weights`), float32.
     """
     groups, kernel = tf.shape(features)[0], weights[0]
 
