@@ -39,7 +39,7 @@ def check_bleu_tokenizer(name: str) -> None:
 
 
 def _why_missing(name):
-    """Returns the reason why a tokenisation cannot be used, or an empty text."""
+    """Returns the reason why a tokenisation cannot be used, or ""."""
     from sacrebleu.metrics import BLEU
 
     try:
@@ -98,9 +98,9 @@ def _has_flores200():
 def remarks(
     references: Sequence[Sequence[str]], outputs: Sequence[str] = (), is_for_bleu: bool = True
 ) -> list[str]:
-    """Describes what scores of a text leave out or change, and how BLEU of it compares.
+    """Describes what scores leave out or change, and how BLEU of a text compares.
 
-    The lines say if the text looks tokenised only with `is_for_bleu`.
+    Reports a text that looks tokenised only if `is_for_bleu`.
     """
     lines, found = list(itertools.chain(*references)), []
     if blank := sum(map(is_blank, lines)):
@@ -134,14 +134,11 @@ def corpus_scores(
     metrics: Sequence[str] = ("bleu",),
     **bleu_options: Any,
 ) -> dict[str, Any]:
-    """Computes scores of a corpus with sacreBLEU.
+    """Returns sacreBLEU scores of a corpus: {"bleu": score, "bleu_signature": str, ...}.
 
-    Args:
-        references: one or more translations of the corpus, with a line for each output.
-        metrics: names from `METRICS`.
-        **bleu_options: of `sacrebleu.metrics.BLEU`, such as `lowercase` and `tokenize`.
-
-    Returns {"bleu": score, "bleu_signature": str, ...}, the scores being sacreBLEU's own objects.
+    The scores are sacreBLEU's own objects. `references` are one or more translations of the corpus,
+    with a line for each output; `metrics` are names from `METRICS`; `bleu_options` are of
+    `sacrebleu.metrics.BLEU`, such as `lowercase` and `tokenize`.
     Raises UserError if all reference lines are blank.
     """
     (scored,), compared = _comparable([outputs], references)
@@ -153,10 +150,7 @@ def corpus_scores(
 
 
 def _comparable(texts, references):
-    """Returns texts and references in one form, without the lines that have no reference.
-
-    A blank reference of the others is None.
-    """
+    """Returns texts and references in one form, None for blank ones; drops lines without any."""
     references = [[normalised(line) or None for line in reference] for reference in references]
     kept = [any(line) for line in zip(*references, strict=True)]
     if not any(kept):
@@ -208,10 +202,7 @@ def p_values(
     references: Sequence[Sequence[str]],
     **bleu_options: Any,
 ) -> list[float]:
-    """Returns the p-value of each of `others` having another BLEU than outputs, by resampling.
-
-    Each has other translations of the same lines; Koehn 2004.
-    """
+    """Returns a p-value for each of `others`: does its BLEU differ? By resampling; Koehn 2004."""
     _, found = _resampled([outputs, *others], references, ["bleu"], bleu_options)
     return [float(result.p_value) for result in found["BLEU"][1:]]  # pyright: ignore[reportAttributeAccessIssue]
 

@@ -82,15 +82,11 @@ def make_scorer(
 class Scorer:
     """Scores translations of lines with a model and its tokenizer.
 
-    `length_penalty` is alpha of Wu et al. 2016, for `Translation.score`; `max_input_tokens` the
-    longest line of either side, in tokens including `</s>`.
-
-    Attributes, of all pairs that were scored:
-        log_prob: sum.
-        num_tokens: target tokens, with `</s>`.
-        num_words: target words between white space, with `</s>`.
-        num_unknown: target tokens outside the vocabulary.
-        problems: reason -> number of pairs that could not be scored.
+    `length_penalty` is alpha of Wu et al. 2016, for `Translation.score`; `max_input_tokens` is the
+    longest line of either side, in tokens including `</s>`. `log_prob` is the sum over all pairs
+    that were scored. For the same pairs, `num_tokens` and `num_words` (between white space) count
+    the target with `</s>`, `num_unknown` the target tokens outside the vocabulary. `problems`
+    counts the pairs that could not be scored, by reason.
 
     Example:
         (scored,) = Scorer(model, tokenizer).score(["A dog runs."], ["Ein Hund rennt."])
@@ -123,9 +119,7 @@ class Scorer:
 
         Its `problem` is the reason why a pair could not be scored. `numbers` are those of the
         pairs' lines in errors; None: they are counted from 1.
-
-        Raises:
-            UserError: the model's scores are not numbers.
+        Raises UserError: the model's scores are not numbers.
         """
         numbers = numbers or range(1, len(sources) + 1)
         ids = [
@@ -151,7 +145,6 @@ class Scorer:
         return results
 
     def _log_probs(self, sources, targets):
-        """Scores lists of ids."""
         found = self._score(padded(sources), padded(targets)).log_probs.numpy()
         return [float(row[: len(ids)].sum()) for row, ids in zip(found, targets, strict=True)]
 

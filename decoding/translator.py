@@ -25,8 +25,6 @@ from nmt_zoo.models.base import Searchable
 
 
 class Translation(NamedTuple):
-    """One translation of one line."""
-
     text: str  # The detokenised line.
     score: float  # Log-probability divided by the length penalty.
     log_prob: float  # Natural log-probability of its tokens including `</s>`.
@@ -70,13 +68,11 @@ class Translator:
     Args:
         batch_size: sentences translated at once; fewer if they do not fit into memory.
         max_input_tokens: longest line that is translated, in tokens including `</s>`.
-        split_long_lines: whether longer lines are translated in parts, see `split_line`, instead of
-            being left untranslated.
+        split_long_lines: translates longer lines in parts, see `split_line`.
         split_sentences: most sentences of a line that are translated at once: each sentence of the
             lines with more is translated by itself, see `sentences`; 0: no line is split.
         num_threads: number of batches that are searched at the same time, in a thread each.
-        unknowns: lets the search emit UNK, and replaces each UNK with a word; None: UNK is never
-            emitted.
+        unknowns: replaces each UNK with a word; None: UNK is never emitted.
         engine: `serving.ctranslate2.engine.CTranslate2Engine` that searches in place of `model`.
         asked: for each line, by its number, `(prefix, phrases)`: text with which its translation
             begins, and a list of phrases that it contains; None: nothing is asked for.
@@ -153,6 +149,7 @@ class Translator:
         An empty line stays empty. A line has fewer than `n_best` translations if the model finds
         fewer, and one if it is empty, translated in parts, or left untranslated. A text with line
         feeds is translated line by line, and `done` is then called at the end alone.
+        Raises UserError: the model's scores are not numbers.
 
         Args:
             n_best: different translations for each line, at most the beam's size; or draws, in the
@@ -161,9 +158,6 @@ class Translator:
                 None: counted from 1.
             done: called after every batch with {place in `lines`: its translations}, for the lines
                 of which all parts are finished.
-
-        Raises:
-            UserError: the model's scores are not numbers.
         """
         done = done or (lambda found: None)
         numbers = numbers or range(1, len(lines) + 1)
@@ -233,10 +227,7 @@ class Translator:
         return [_Piece(*part, *one) for part, *one in zip(parts, kept, source, strict=True)]
 
     def in_sentences(self, line: str, number: int) -> list[str]:
-        """Splits a line, if it is to be split, into sentences; see `split_sentences`.
-
-        Lines of which something is asked, see `asked`, stay whole.
-        """
+        """Splits a line into sentences, see `split_sentences`, unless something is asked of it."""
         asked = (self.asked or [])[number - 1 : number]
         if not self.split_sentences or any(itertools.chain(*asked)):
             return [line]
@@ -244,7 +235,6 @@ class Translator:
         return found if len(found) > self.split_sentences else [line]
 
     def _parts_of(self, line, number):
-        """Splits a line if asked to; returns its parts."""
         parts = self.in_sentences(line, number)
         if self.split_long_lines:
             parts = [
@@ -279,7 +269,7 @@ class Translator:
         return found
 
     def _may_require(self, piece, found):
-        """Returns whether a `_Piece` lost a part, and the search can require it."""
+        """Returns whether a piece lost a part, and the search can require it."""
         if found is None or not (piece.kept and piece.kept.parts):
             return False
         options = self.options
@@ -368,10 +358,9 @@ class Translator:
         )
 
     def _joined(self, found):
-        """Returns the translations of a line, the best ones of its parts joined.
+        """Joins the best translation of each part of a line; untranslated if any part is.
 
-        The line is untranslated if any part is. With minimum Bayes risk, the score is the mean of
-        those of the parts.
+        With minimum Bayes risk, the score is the mean over the parts.
         """
         if len(found) == 1:
             return found[0]
@@ -407,7 +396,6 @@ def not_numbers(name: str, number: int) -> UserError:
 
 
 def _with_different_texts(translations):
-    """Drops translations with the text of an earlier one."""
     first = {}
     for translation in translations:
         first.setdefault(translation.text, translation)

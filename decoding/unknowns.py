@@ -25,11 +25,8 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 def read_lexicon(path: str) -> dict[str, str]:
     """Reads the most probable translation of each word, the first of equally probable ones.
 
-    The file is UTF-8, of lines `source_word target_word probability`, separated by white space, in
-    any order.
-
-    Raises:
-        UserError: the file is unreadable or empty, or a line (named) has another form.
+    The lines are `source_word target_word probability`, separated by white space, in any order.
+    Raises UserError: the file is unreadable or empty, or a line (named) has another form.
     """
     best = {}
     for number, line in enumerate(read_lines(path), start=1):
@@ -57,9 +54,7 @@ class UnknownReplacer:
     the lexicon has that word, its translation is written instead. With a `pretokenized` text, a
     "word" is one piece. The tokenizer is "word" or "pretokenized". The attribute `counts` has the
     numbers of replacements that were counted: "translated" with the lexicon, and "copied".
-
-    Raises:
-        UserError: the model has no alignment, or the tokenizer never gives UNK.
+    Raises UserError: the model has no alignment, or the tokenizer never gives UNK.
     """
 
     def __init__(
@@ -86,8 +81,8 @@ class UnknownReplacer:
     ) -> tuple[list[str], list[list[str]]]:
         """Detokenises translations of one line, given the ids of each.
 
-        Returns (texts, words), two lists: of each translation the text, and the source words whose
-        replacements are in it, for `count`.
+        Returns (texts, words): the words are, for each text, the source words whose replacements
+        are in it, for `count`.
         """
         decode = self.tokenizer.target.decode
         if not any(UNK_ID in ids for ids in target_ids):

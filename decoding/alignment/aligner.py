@@ -62,11 +62,7 @@ class Aligner:
         self._align = tf.function(align, input_signature=[_IDS, _IDS], autograph=False)
 
     def count_unknown(self, text: ParallelText, *, is_start: bool = True) -> int:
-        """Counts the lines that have words, but no word of the vocabulary.
-
-        Raises:
-            UserError: no line of a side has a known word.
-        """
+        """Counts lines without a known word; raises UserError if no line of a side has one."""
         return EncodedText(self.tokenizer, *text).count_unknown(self.name, is_start=is_start)
 
     def links(
@@ -91,7 +87,7 @@ class Aligner:
 
 
 def _links(aligners, texts, threshold, description):
-    """Returns the links of a text by one direction, or the links on which two directions agree."""
+    """Returns the links of one direction, or those on which two directions agree."""
     lengths = np.array([text.lengths[:: -1 if i else 1] for i, text in enumerate(texts)])
     results = [[] for _ in range(lengths.shape[2])]
     count = int((lengths > 1).all(axis=(0, 1)).sum())
@@ -205,10 +201,9 @@ def _attention(model, name, layer, head):
 def decide_links(
     weights: np.ndarray, num_sources: np.ndarray, num_targets: np.ndarray, threshold: float | None
 ) -> list[list[Link]]:
-    """Returns the links of every pair of a batch.
+    """Returns the links of every pair of a batch, given the numbers of its words, `[B]` each.
 
-    `weights [B, T', S']` between words with `</s>`; T' and S' may be larger than needed;
-    `num_sources [B]`, numbers of source words; `num_targets [B]`, numbers of target words.
+    `weights` `[B, T', S']` are between words with `</s>`; T' and S' may be larger than needed.
     """
     positions = [np.arange(size) for size in weights.shape[1:]]
     is_target = positions[0] < num_targets[:, None]

@@ -21,18 +21,12 @@ _NUMBERS = 16
 
 
 class EncodedText:
-    """A text in the ids of a tokenizer.
+    """A text in the ids of a tokenizer; `names`, of the source and target text, are for errors.
 
-    Args:
-        names: of the source and target text, for errors.
-        lines: (source lines, target lines), equally many.
-        tokens: (of source lines, of target lines), each with `(ids, numbers)` of each line: ids
-            with `</s>`, and the number of the word of each, as `numbers_in_text`. A translation may
-            have other ids than its text encodes to. None: the lines are encoded.
-
-    Attributes:
-        lengths: `[2, pairs]`, numbers of tokens of source and target lines, with `</s>`.
-        num_words: `[2, pairs]`, numbers of words of source and target lines.
+    `lines` are (source lines, target lines), equally many. `tokens` are (of source lines, of target
+    lines), each with `(ids, numbers)` of each line: ids with `</s>`, and the number of the word of
+    each, as `numbers_in_text`. A translation may have other ids than its text encodes to. None: the
+    lines are encoded.
     """
 
     def __init__(
@@ -50,11 +44,11 @@ class EncodedText:
         else:
             encoded = [encode_lines(*x) for x in zip(self.vocabularies, lines, strict=True)]
         self.ids, self.lengths = zip(*encoded, strict=True)
-        self.lengths = np.array(self.lengths, np.int64)
+        self.lengths = np.array(self.lengths, np.int64)  # [2, pairs], tokens with `</s>`.
         self.starts = self.lengths.cumsum(axis=1) - self.lengths
         of_words = all(isinstance(v, WordVocabulary) for v in self.vocabularies)
         self.of_words = of_words and not tokens
-        self.num_words = self.lengths - 1
+        self.num_words = self.lengths - 1  # [2, pairs], without `</s>`.
         if tokens:
             self.num_words = np.array([[words[-1] for words in side] for side in self._numbers])
         elif not self.of_words:
@@ -64,9 +58,7 @@ class EncodedText:
         """Counts the lines that have words, but no word of the vocabulary.
 
         `is_start` is False for a later part of a longer text, which may be as short as one line.
-
-        Raises:
-            UserError: with `is_start`, no line of a side has a known word. It names the model.
+        Raises UserError: with `is_start`, no line of a side has a known word. It names the model.
         """
         total = 0
         for ids, lengths, name in zip(self.ids, self.lengths, self.names, strict=True):

@@ -91,10 +91,8 @@ def summarise_heads(
     `text` is (names of source and target, (source lines, target lines)); lines may be
     `data_pipeline.streams.FileLines`. `gold` has the alignment of every pair; the links of `linker`
     take its place.
-
-    Raises:
-        UserError: the model has no attention, knows no word of the text or is too large for a
-            sentence, or all pairs have an empty side.
+    Raises UserError: the model has no attention, knows no word of the text or is too large for a
+    sentence, or all pairs have an empty side.
     """
     maps = model.attention_maps(*[tf.constant([[EOS_ID]])] * 2)
     found = {tuple(_place(map_name)): map_name for map_name in maps}
@@ -182,7 +180,6 @@ def _place(name):
 
 
 def _head_names(count):
-    """Returns the names of the heads of a layer, whose mean is last if there are several."""
     return [1] if count == 1 else [*range(1, count), "mean"]
 
 

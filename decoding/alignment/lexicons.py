@@ -54,9 +54,7 @@ def table_entries(
     Returns (source word, target word, t(e | f)) as `lexicon_entries`, without NULL and UNK, so that
     the probabilities of a source word sum to less than 1. The number of source words without an
     entry is printed on standard error. `name` is the model's in errors.
-
-    Raises:
-        UserError: the model has no table, or one of subword pieces, or no pair is so probable.
+    Raises UserError: the model has no table, or one of subword pieces, or no pair is so probable.
 
     Example:
         table_entries(model, tokenizer, threshold=0.1)  # [("Haus", "house", 0.8), ...]
@@ -106,9 +104,7 @@ def write_lexicon(path: str, entries: Iterable[tuple[str, str, float]]) -> int:
 
     White space separates the three, so a word with white space inside, such as a number with
     no-break spaces, cannot be written. Its pairs are left out, and counted on standard error.
-
-    Raises:
-        UserError: the file cannot be written.
+    Raises UserError: the file cannot be written.
     """
     written = left_out = 0
 

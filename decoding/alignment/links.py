@@ -53,10 +53,8 @@ def read_alignments(
 
     A line may be empty. `pairs` are (source words, target words) of every sentence pair, to check
     the file against; `base` is the number of the first word, 0 or 1.
-
-    Raises:
-        UserError: the file is unreadable, a token is not a link, the number of lines differs from
-            the number of pairs, or a link lies outside its sentence.
+    Raises UserError: the file is unreadable, a token is not a link, the number of lines differs
+    from the number of pairs, or a link lies outside its sentence.
 
     Example:
         A file with the line `0-0 2-1 1-2` gives `[[(0, 0), (1, 2), (2, 1)]]`.
@@ -70,8 +68,7 @@ def read_directions(
 ) -> list[list[list[Link]]]:
     """Reads the alignments of one or both directions of a text, as `read_alignments`.
 
-    Raises:
-        UserError: as `read_alignments`, or the files differ in their numbers of lines.
+    Raises UserError, too, if the files differ in their numbers of lines.
     """
     found = [read_alignments(path, pairs=pairs) for path in paths]
     if len({len(alignments) for alignments in found}) > 1:
@@ -110,9 +107,7 @@ def parse_gold(
     """Reads the alignment of a sentence pair, such as `0-0 1p2`, in the first form of `read_gold`.
 
     `pair` is (source words, target words), the numbers of words to check the links against.
-
-    Raises:
-        UserError: a token is not a link, or a link lies outside the sentence.
+    Raises UserError: a token is not a link, or a link lies outside the sentence.
     """
     links = _parse(text, name, _GOLD)
     base = _first_number([links], name) if base is None else base
@@ -232,11 +227,7 @@ def format_links(links: Iterable[Link]) -> str:
 
 
 def write_alignments(path: str, alignments: Iterable[Iterable[Link]]) -> None:
-    """Writes a file in the Pharaoh format, atomically.
-
-    Raises:
-        UserError: the file cannot be written.
-    """
+    """Writes a file in the Pharaoh format, atomically; raises UserError if that fails."""
     write_lines(path, map(format_links, alignments))
 
 

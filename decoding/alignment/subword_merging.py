@@ -67,11 +67,9 @@ def word_weights(
     one unit of attention. So rows that sum to 1 still do. A source word in which no token begins
     has weight 0; such a target word attends to the last source word.
 
-    Args:
-        weights: [..., T, S], any floating dtype; T and S may be larger, for padding.
-        source_numbers: the word of each of S tokens, counted from 0 and never falling; the last
-            token, such as `</s>`, is a word of its own.
-        target_numbers: likewise, of T tokens.
+    `weights` `[..., T, S]` are of any floating dtype; T and S may be larger, for padding. The
+    numbers are the word of each of S or T tokens, counted from 0 and never falling; the last token,
+    such as `</s>`, is a word of its own.
     """
     sources, columns = np.unique(source_numbers, return_index=True)
     targets, rows, counts = np.unique(target_numbers, return_index=True, return_counts=True)

@@ -41,11 +41,9 @@ def model_data(
 ) -> dict[str, Any]:
     """Describes the attention of one model on one sentence, as a MODEL of `explorer.js`, for JSON.
 
-    Args:
-        texts: (source, translation), as people write them.
-        tokens: (source tokens, target tokens), both with `</s>`.
-        maps: name -> `[H, rows, columns]` weights, from `attention_maps`; "alignment" may be there.
-        **more: further entries, which `explorer.js` documents: "gold", "translations".
+    `texts` and `tokens` are of (source, translation), texts as people write them and tokens with
+    `</s>`. `maps` are name -> `[H, rows, columns]` weights, from `attention_maps`; "alignment" may
+    be there. `more` has further entries, which `explorer.js` documents: "gold", "translations".
     """
     sides = [side(*pair) for pair in zip(texts, tokens, strict=True)]
     packed = {map_name: _packed(weights) for map_name, weights in maps.items()}
@@ -87,10 +85,7 @@ def explorer_page(data: dict[str, Any], title: str) -> str:
 
 
 def index_page(title: str, rows: Sequence[tuple[str, str, str]]) -> str:
-    """Returns an HTML page with links to other pages.
-
-    `rows` are (address of a page or "", source text, translation or remark).
-    """
+    """Returns a page of links: (address of a page or "", source text, translation or remark)."""
     lines = [
         f'<tr><th scope="row">{number}</th><td>{_link(address, source)}</td>'
         f"<td>{_text(target)}</td></tr>"

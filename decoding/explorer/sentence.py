@@ -60,10 +60,8 @@ class SentenceExplorer:
 
         Without a `target`, it is the best translation that the search finds. `gold` is of the words
         of both, which then must both be given.
-
-        Raises:
-            NothingToShow: the sentence is empty, too long, or cannot be translated.
-            UserError: the model's scores are not numbers.
+        Raises NothingToShow: the sentence is empty, too long, or cannot be translated.
+        Raises UserError: the model's scores are not numbers.
         """
         source_ids, given_ids = (
             vocabulary.encode([text])[0]
@@ -141,7 +139,6 @@ class SentenceExplorer:
         return rows
 
     def _scored(self, source_ids, rows, number):
-        """Returns the arrays of `TokenScores` of translations of one sentence."""
         # A graph pays only from the second sentence on.
         score = self._score.python_function if self._is_first else self._score
         self._is_first = False

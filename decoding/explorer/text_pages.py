@@ -15,10 +15,7 @@ _MOST_IN_TITLE = 80  # characters
 
 
 def write_page(path: str | Path, models: Sequence[dict[str, Any]], choice: dict[str, Any]) -> None:
-    """Writes a page of MODELs of `explorer.js`, of one source sentence.
-
-    `choice` is what is shown first, the "choice" of `explorer.js`.
-    """
+    """Writes a page of MODELs, of one sentence, and the "choice" of `explorer.js`, shown first."""
     title = models[0]["source"]["text"]
     if len(title) > _MOST_IN_TITLE:
         title = title[: _MOST_IN_TITLE - 1] + "…"
@@ -35,9 +32,8 @@ def write_pages(
     """Writes a page for each sentence of a text into a folder, and an index of them.
 
     The folder has the name of the index at `path`: `x_pages` for `x.html`. The index is written
-    last. Each page compares the explorers; `targets` are the translations.
-
-    Returns the number of lines that have no page; the index says why.
+    last. Each page compares the explorers; `targets` are the translations. Returns the number of
+    lines that have no page; the index says why.
     """
     path = Path(path)
     folder = path.with_name(f"{path.stem}_pages")

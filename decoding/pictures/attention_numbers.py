@@ -35,8 +35,7 @@ def save_numbers(
 
     `maps` are name -> `[H, rows, columns]`; `path` ends in .npz or .json.
 
-    Raises:
-        UserError: the file cannot be written.
+    Raises UserError: the file cannot be written.
 
     Example:
         >>> save_numbers({"decoder/0/cross": np.ones([1, 2, 1])}, ["</s>"], ["a", "</s>"], "a.npz",

@@ -71,21 +71,15 @@ def save_attention(
     """Draws attention weights as a grid of heat maps: one row per layer, one column per head.
 
     Rows of a map are tokens that attend, columns are tokens that are attended to. All panels share
-    one colour scale, from 0 to the largest weight drawn, rounded up.
+    one colour scale, from 0 to the largest weight drawn, rounded up. `maps` are weights in [0, 1],
+    without padding, named "decoder/0/cross" [H, T, S], "encoder/0/self" [H, S, S] and
+    "decoder/0/self" [H, T, T], layers counted from 0. Tokens may be words, with "</s>" if the maps
+    have it; those of over 40 characters are shortened. `path` ends in .png, .svg or .pdf; `drawing`
+    has fields of `Drawing`, such as `head="mean"`.
 
-    Args:
-        maps: weights in [0, 1], without padding, named "decoder/0/cross" [H, T, S],
-            "encoder/0/self" [H, S, S] and "decoder/0/self" [H, T, T], layers counted from 0.
-        source_tokens: S tokens or words, with "</s>" if the maps have it.
-        target_tokens: T tokens, likewise. Tokens of over 40 characters are shortened.
-        path: ends in .png, .svg or .pdf.
-        **drawing: fields of `Drawing`, such as `head="mean"`.
-
-    Raises:
-        ValueError: the file ending, kind, layer or head is unknown; weights do not fit the tokens;
-            gold links lie outside of the sentences, or the kind is not "cross"; a .png would be
-            too large.
-        UserError: the file cannot be written.
+    Raises ValueError: the file ending, kind, layer or head is unknown; weights do not fit the
+    tokens; gold links lie outside of the sentences, or the kind is not "cross"; a .png would be too
+    large. Raises UserError: the file cannot be written.
 
     Example:
         >>> weights = np.eye(3)[None]
@@ -148,7 +142,6 @@ def title_of(
 
 
 def _numbers(name: str, numbers: Sequence[int]) -> str:
-    """Returns text such as "layer 2" or "layers 1 to 6"."""
     first, last = numbers[0], numbers[-1]
     return f"{name} {first}" if first == last else f"{name}s {first} to {last}"
 
@@ -315,7 +308,6 @@ def _frame(axes: Any, frames: Mapping[str, list[tuple[int, int]]]) -> None:
 
 
 def _draw_key(axes: Any) -> None:
-    """Draws the key to the frames, below a panel."""
     from matplotlib.patches import Rectangle
 
     looks = [{"facecolor": "none", "linewidth": 1.4, **look} for look in _FRAMES.values()]

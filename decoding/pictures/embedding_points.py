@@ -30,9 +30,7 @@ def embedding_points(
     The tokenizer is of kind "word"; `projection` is "pca" or "tsne"; `num_words` are drawn of each
     side; `name` is the model's in errors. Returns {"source": (words, their points `[n, 2]`),
     "target": likewise}, for `decoding.pictures.points.save_points`.
-
-    Raises:
-        UserError: the model or tokenizer is of another kind, or there are too few words.
+    Raises UserError: the model or tokenizer is of another kind, or there are too few words.
     """
     if not isinstance(model, WordAttention):
         raise UserError(

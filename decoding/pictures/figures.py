@@ -53,10 +53,8 @@ def save_curves(
     `series` are name -> (x values, y values), equally many of both; NaN leaves a gap. `path` ends
     in .png, .svg or .pdf. The labels of the axes include units. `y_scale` is "linear", or "log" if
     all y values are above 0.
-
-    Raises:
-        ValueError: the file ending is unknown, there are no series, or x and y differ in length.
-        UserError: the file cannot be written.
+    Raises ValueError: the file ending is unknown, there are no series, or x and y differ in length.
+    Raises UserError: the file cannot be written.
 
     Example:
         >>> save_curves({"dev": ([0, 1000, 2000], [0.0, 19.5, 24.1])}, "bleu.svg",
@@ -224,7 +222,6 @@ def _say_once(line: str) -> None:
 
 
 def _check_shaping() -> None:
-    """Prints a line if matplotlib cannot draw right-to-left text."""
     import matplotlib
     from matplotlib import ft2font
 
@@ -236,7 +233,6 @@ def _check_shaping() -> None:
 
 
 def _missing_fonts(characters: str) -> str:
-    """Returns a line that names the fonts to install for some characters."""
     groups = collections.defaultdict(str)
     for character in characters:
         groups[_font_for(character)] += character
@@ -251,7 +247,6 @@ def _missing_fonts(characters: str) -> str:
 
 
 def _font_for(character: str) -> str:
-    """Returns the name of a free font that has a character."""
     name = unicodedata.name(character, "")
     if not name:
         return "a font that has them"
@@ -274,7 +269,7 @@ def check_path(path: str | os.PathLike) -> str:
 
 
 def check_size(size: Sequence[float], ending: str, dpi: float) -> float:
-    """Returns the dots per inch for a picture of a size in inches, at most `dpi`.
+    """Returns the dots per inch, at most `dpi`, of a picture of a size in inches.
 
     Raises ValueError if the picture is too large for a legible .png.
     """

@@ -31,10 +31,8 @@ def save_heads(heads: Sequence[Head], path: str | os.PathLike, *, title: str) ->
 
     A panel has a row per layer and a column per head; every cell holds its number. The head that
     aligns best has a frame. `path` ends in .png, .svg or .pdf.
-
-    Raises:
-        ValueError: the file ending is unknown, or a .png would be too large.
-        UserError: the file cannot be written.
+    Raises ValueError: the file ending is unknown, or a .png would be too large.
+    Raises UserError: the file cannot be written.
     """
     ending = figures.check_path(path)
     title = figures.printable(title)

@@ -35,11 +35,9 @@ def save_points(
     there is no room at all, they overlap as little as possible. The picture grows with the number
     of points. `groups` are name -> (n labels, their points `[n, 2]`); labels of over 40 characters
     are shortened. `path` ends in .png, .svg or .pdf.
-
-    Raises:
-        ValueError: the file ending is unknown, there are no points, labels and points differ in
-            number, a point is not finite, or a .png would be too large.
-        UserError: the file cannot be written.
+    Raises ValueError: the file ending is unknown, there are no points, labels and points differ in
+    number, a point is not finite, or a .png would be too large.
+    Raises UserError: the file cannot be written.
 
     Example:
         >>> save_points({"Spanish": (["por", "qué"], np.array([[0, 0], [1, 2]])),

@@ -56,7 +56,6 @@ def beam_search(
     tokens including EOS, are an int32 scalar or `[B]`, at least 1; if each sentence has a limit of
     its own, its result does not depend on the rest of the batch. `n_best` is 1 to K, by default K,
     or `EachSentence` if sentences also differ in options.
-
     Returns `Hypotheses` with T = the largest limit. Only the first `n_best` of a sentence are
     certain; the others may be missing.
     """
@@ -163,8 +162,8 @@ def _extend_until_some_leave(model, rules, step, active, state, results):
 def _extend(model, rules, active, step, hypotheses, state, *_):
     """Extends the live hypotheses of all active sentences, now `hypotheses`, by a token.
 
-    Returns `(step, hypotheses, state, leaves, some_leave)` after the step: `leaves` `[A]` bool for
-    sentences that are done; `some_leave`, whether these have to leave the batch now.
+    Returns `(step, hypotheses, state, leaves, some_leave)`: `leaves` `[A]` bool for sentences that
+    are done; `some_leave`, whether these have to leave the batch now.
     """
     last_ids = tf.reshape(hypotheses.last_ids, [-1])
     output = model.decode_step(last_ids, step, state, active.context)
@@ -286,7 +285,7 @@ def _without_used(log_probs, places, tokens, rules):
     """Makes the extensions impossible that the first K hypotheses end with or continue with.
 
     `log_probs` `[A, n]` and `tokens` are of all extensions; `places` `[A, 2K]` are those of the
-    most probable ones in the flat `log_probs`.
+    most probable ones.
     """
     beam_size = rules.options.beam_size
     ends = tf.gather(tf.reshape(tokens, [-1]), places) == rules.special_ids.eos
@@ -353,7 +352,7 @@ def _extended(hypotheses, output, normaliser, step, rules):
 
 
 def _picked(values, index):
-    """Gathers along axis 1, `values [A, n, ...]`, `index [A, m]` -> `[A, m, ...]`; n is static.
+    """Gathers along axis 1: `values [A, n, ...]`, `index [A, m]` -> `[A, m, ...]`; n is static.
 
     With fewer operations than `tf.gather(..., batch_dims=1)`.
     """

@@ -120,7 +120,6 @@ class Constrained:
         return StepOutput(scores, state, output.attention)
 
     def _followed(self, state, token_ids, output):
-        """Returns the state after the tokens that were chosen last."""
         state = {
             **state,
             "model": output.state,

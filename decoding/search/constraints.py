@@ -31,10 +31,7 @@ def bar_token(log_probs: tf.Tensor, token: int, applies: tf.Tensor) -> tf.Tensor
 
 
 def bar_repeated_ngrams(log_probs: tf.Tensor, ids: tf.Tensor, n: int) -> tf.Tensor:
-    """Makes tokens impossible that would end an n-gram which the hypothesis already has.
-
-    `log_probs` are `[N, V]`; `ids` `[N, t]` int32, the tokens so far; n is at least 1.
-    """
+    """Makes tokens impossible that would end an n-gram that `ids` `[N, t]` int32 already have."""
     count = tf.maximum(tf.shape(ids)[1] - (n - 1), 0)  # The n-grams so far, if one more is begun.
     same = tf.ones([tf.shape(ids)[0], count], tf.bool)
     for j in range(n - 1):  # Token j of each earlier n-gram, and of the n-gram that is being ended.
@@ -45,10 +42,10 @@ def bar_repeated_ngrams(log_probs: tf.Tensor, ids: tf.Tensor, n: int) -> tf.Tens
 
 
 def coverage_penalty(attended: tf.Tensor) -> tf.Tensor:
-    """`sum_j log(min(attended_j, 1))`, Wu et al. 2016, equation 14, for a factor beta of 1.
+    """`sum_j log(min(attended_j, 1))`, `[N]`, Wu et al. 2016, equation 14, for a factor beta of 1.
 
-    `attended [N, S]` float32, the attention that each source token has received so far; at least 1
-    for what is no word -> `[N]` float32, at most 0.
+    `attended` `[N, S]` float32 is the attention that each source token has received so far; at
+    least 1 for what is no word.
     """
     return tf.reduce_sum(tf.math.log(tf.clip_by_value(attended, _LEAST, 1.0)), axis=1)
 
@@ -58,17 +55,14 @@ def draw(
 ) -> tf.Tensor:
     """Draws a token, `[N]` int32: that of the largest sum of log-probability `[N, V]` and noise.
 
-    The noise has the Gumbel distribution, so each token is drawn with its probability. Each token
-    has noise of its own, so a small change of the probabilities, as by rounding in a batch of
-    another size, changes hardly any draw. Where it moves a token across the border of `top_k` or
-    `top_p`, only the draws of this token change.
+    The noise, made of `[N]` int32 random bits, has the Gumbel distribution, so each token is drawn
+    with its probability. Each token has noise of its own, so a small change of the probabilities,
+    as by rounding in a batch of another size, changes hardly any draw. Where it moves a token
+    across the border of `top_k` or `top_p`, only the draws of this token change.
 
-    Args:
-        noise: `[N]` int32, random 32 bits.
-        temperature: divides the log-probabilities; 0 takes the most probable token.
-        top_k: only the `top_k` most probable tokens are drawn; 0: all.
-        top_p: only the most probable tokens are drawn that have this probability together (the
-            nucleus of Holtzman et al. 2020); 1: all.
+    `temperature` divides the log-probabilities; 0 takes the most probable token. Only the `top_k`
+    most probable tokens are drawn (0: all), and only the most probable ones that have the
+    probability `top_p` together (the nucleus of Holtzman et al. 2020; 1: all).
     """
     if temperature == 0:
         return tf.argmax(log_probs, axis=1, output_type=tf.int32)
@@ -86,10 +80,7 @@ def draw(
 
 
 def _gumbel(noise, count):
-    """Returns `[N, count]` float32 numbers of the Gumbel distribution, made of `noise` `[N]`.
-
-    Their bits depend on the row's noise and the column, by the last steps of Appleby's MurmurHash3.
-    """
+    """Makes `[N, count]` float32 Gumbel noise of `noise` `[N]`, by MurmurHash3 of Appleby."""
     bits = tf.bitcast(noise, tf.uint32)[:, None]
     bits ^= tf.cast(tf.range(count), tf.uint32) * tf.constant(0x9E3779B9, tf.uint32)
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):

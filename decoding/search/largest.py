@@ -14,7 +14,6 @@ def largest(values: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     A row is cut into parts of equal size. The largest numbers are in the parts that have the
     largest maxima, and a maximum costs far less than `top_k`. `values` are `[N, V]` float32; if V
     is not static, it is a multiple of `PART`, at least `count` times as large.
-
     Returns `(values [N, count], index [N, count] int32)`, in descending order; of equal numbers,
     the one with the lower index comes first.
     """

@@ -195,7 +195,6 @@ def _is_mark(character):
 
 
 def _may_continue_word(character):
-    """Returns whether a word may go on with a character, or "", in any line."""
     if not character:
         return False
     is_byte = "\udc80" <= character <= "\udcff"  # Of a longer character, of which nothing is known.

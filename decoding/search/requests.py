@@ -186,9 +186,7 @@ def translator_options(
 
     `given` is name -> value of the `OPTIONS` that were given. Only a coverage penalty needs the
     model. `copies` is True if it was trained to copy what its vocabulary lacks.
-
-    Raises:
-        UserError: a file cannot be read or does not fit the model.
+    Raises UserError: a file cannot be read or does not fit the model.
     """
     found = {
         name: value for name, value in given.items() if name not in (*FILES, "keep", "shortlist")
@@ -221,10 +219,9 @@ def translator_options(
 
 
 def read_phrases(path: str, form: str = "nfc") -> list[str]:
-    """Reads a file of phrases, one a line, and brings them into a form of `text_form.FORMS`.
+    """Reads phrases, one a line, in a form of `text_form.FORMS`.
 
-    Raises:
-        UserError: the file cannot be read or is empty, or a line is empty.
+    Raises UserError: the file cannot be read or is empty, or a line is empty.
     """
     phrases = [normalised(line, form) for line in read_lines(path)]
     if not phrases:
@@ -242,9 +239,7 @@ def read_asked(
 
     `prefix` is the path of a file of prefixes, `required` the path of a file of phrases, separated
     by tabs. No translation contains a phrase of `banned`.
-
-    Raises:
-        UserError: the files differ in length, or a word is unknown to the model or banned.
+    Raises UserError: the files differ in length, or a word is unknown to the model or banned.
     """
     form = vocabulary.form
     prefixes = [normalised(line, form) for line in read_lines(prefix)] if prefix else None

@@ -32,7 +32,6 @@ class PhraseProgress(NamedTuple):
 
     @classmethod
     def start(cls, phrases: tf.Tensor) -> "PhraseProgress":
-        """Returns the progress of empty hypotheses."""
         met = phrases[:, :, 0] == PAD_ID
         in_word = tf.zeros([tf.shape(phrases)[0]], tf.bool)
         return cls(phrases, tf.zeros_like(phrases, tf.bool), met, tf.zeros_like(met), in_word)
@@ -75,13 +74,11 @@ class PhraseProgress(NamedTuple):
         return tf.where(self.met, PAD_ID, following)
 
     def leaves_room(self, room: tf.Tensor, joints: tuple[Any, Any]) -> tf.Tensor:
-        """Finds the tokens after which all that is then still to be written fits.
+        """Finds the tokens after which all that is then still to be written fits, `[N, V]` bool.
 
         A token may complete a phrase, break off one that is begun, or continue the word at the end
-        of one, which is then not met: "Haus" is not met by "Haustür".
-
-        `room [N]` int32, tokens of a hypothesis after the next one, without `</s>` -> `[N, V]`
-        bool; True where nothing is still to be written.
+        of one, which is then not met: "Haus" is not met by "Haustür". `room` `[N]` int32 counts the
+        tokens after the next one, without `</s>`. True where nothing is still to be written.
         """
         # The tokens of the phrases are tried; all others break off what is begun.
         num_rows, vocab_size = tf.shape(self.met)[0], tf.size(joints[1])
@@ -122,10 +119,7 @@ class PhraseProgress(NamedTuple):
 
 
 class Banks:
-    """A `terms.Chooser` by turns: the best extension of each bank, then the second best, and so on.
-
-    `progress` is a function `StepOutput -> PhraseProgress`.
-    """
+    """A `terms.Chooser` by turns: the best extension of each bank, then the second best of each."""
 
     def __init__(
         self, progress: Callable[[StepOutput], PhraseProgress], joints: tuple[Any, Any]

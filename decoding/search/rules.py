@@ -29,11 +29,7 @@ class DecodingRule:
 
 
 def rules_of(names: str, vocabulary: Any) -> tuple[DecodingRule, ...]:
-    """Makes the rules whose names are given, separated by commas.
-
-    Raises:
-        UserError: no such rule is registered.
-    """
+    """Makes the rules with comma-separated names; raises UserError if one is not registered."""
     for name in names.split(","):
         if name not in RULES:
             raise UserError(

@@ -115,8 +115,6 @@ def make_search(
 
 
 class Searcher:
-    """Searches batches of sentences, with all that each of them asks for."""
-
     def __init__(
         self, model: Searchable, options: SearchOptions, vocabulary: Vocabulary, seed: int = 0
     ) -> None:

@@ -80,12 +80,10 @@ class Shortlisted:
     """Scores the tokens of shortlists as a model does; all others are impossible.
 
     It has the methods of `models.base.Searchable`. The columns of its logits are C tokens: those of
-    all shortlists of the batch. Probabilities of a sentence are relative to its shortlist, so they
-    are a little larger than without one. The model has an output layer; `source_ids` are `[B, S]`
-    int32, the sentences to be searched; `most_wanted` is the most tokens that the search looks for
-    in a row of logits.
-
-    The attribute `tokens` `[C]` int32 is the token of each column; padded, as `largest` needs.
+    all shortlists of the batch, given by `tokens` `[C]` int32, padded as `largest` needs.
+    Probabilities of a sentence are relative to its shortlist, so they are a little larger than
+    without one. The model has an output layer; `source_ids` are `[B, S]` int32; `most_wanted` is
+    the most tokens that the search looks for in a row of logits.
     """
 
     def __init__(

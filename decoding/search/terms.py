@@ -27,8 +27,6 @@ class Hypotheses(NamedTuple):
 
 
 class SpecialIds(NamedTuple):
-    """The ids that a search treats differently from words."""
-
     pad: int  # Fills the places after the end of a hypothesis; never emitted.
     bos: int  # The previous token of the first step; never emitted.
     eos: int  # Ends a hypothesis.
@@ -75,8 +73,6 @@ class SearchOptions(NamedTuple):
 
 
 class EachSentence(NamedTuple):
-    """Options of single sentences, for batches in which they differ."""
-
     beam_size: tf.Tensor  # [B] int32, 1 to K; a sentence is searched as with a beam of this size.
     length_penalty: tf.Tensor  # [B] float32.
     n_best: tf.Tensor  # [B] int32, 1 to `beam_size`.
@@ -93,10 +89,7 @@ class Chooser(Protocol):
         ...
 
     def of(self, output: StepOutput, log_probs: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
-        """Returns numbers like `log_probs`, larger for extensions that come first.
-
-        `log_probs` are `[A, L * width]` float32, `tokens` `[A * L, width]` int32.
-        """
+        """Returns numbers shaped as `log_probs` `[A, L * width]`, larger for what comes first."""
         ...
 
 

@@ -79,7 +79,6 @@ class JsonLines:
     def __call__(
         self, window: tuple[int, Sequence[str]], results: Sequence[list[Translation]]
     ) -> list[str]:
-        """Formats the results of a window, see `plain_lines`."""
         _, lines = window
         return [
             json.dumps(self._record(*line), ensure_ascii=False, allow_nan=False)
@@ -142,5 +141,4 @@ class JsonLines:
 
 
 def _finite(number):
-    """Returns None for infinity, which JSON does not have."""
     return number if math.isfinite(number) else None

@@ -15,8 +15,6 @@ _STANDARD_INPUT = "standard input"
 
 
 class InputText(NamedTuple):
-    """A text to translate."""
-
     read: Callable  # Function of the most lines to return, as `LiveLines.read`.
     name: str  # Its name in errors.
     size: int | None = None  # Number of lines, or None if it is unknown.

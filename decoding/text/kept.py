@@ -28,19 +28,16 @@ def file_facts(paths: Iterable[str | Path]) -> list:
 class KeptTranslations:
     """A file of lines and their translations; an interruption loses only the current batch.
 
-    Of lines that are translated in parts, it also loses those of which a part is missing.
-
-    Use it in a `with` statement. The file is deleted when the block ends without an error. If the
-    block fails or the process is killed, the file stays, and the next run with the same `made_by`
-    resumes from it. The file's first line records `made_by`; each further line holds the number of
-    a line, its text and its translations. The file is never in memory as a whole.
+    Of lines that are translated in parts, it also loses those of which a part is missing. Use it in
+    a `with` statement. The file is deleted when the block ends without an error. If the block fails
+    or the process is killed, the file stays, and the next run with the same `made_by` resumes from
+    it. The file's first line records `made_by`; each further line holds the number of a line, its
+    text and its translations. The file is never in memory as a whole.
 
     `made_by` is everything besides the text that translations depend on, such as model and beam
     size, as JSON values. The attribute `num_found` counts the lines whose translations the file of
     an earlier run has, `num_used` those whose translations were taken from it.
-
-    Raises:
-        UserError: the file cannot be read or written, or is not a file of translations.
+    Raises UserError: the file cannot be read or written, or is not a file of translations.
 
     Example:
         with KeptTranslations("out.de.unfinished", {"beam_size": 4}) as kept:
@@ -56,10 +53,10 @@ class KeptTranslations:
         self.num_found = len(self._numbers)
 
     def _take_over(self):
-        """Makes the file anew with the records of an earlier run, whose process cannot change it.
+        """Makes the file anew: a process that still writes to the old file cannot change it.
 
-        Returns the line numbers of the records, in ascending order, and the offset of each in the
-        file, which has them in another order: a batch holds lines of similar length.
+        Returns the sorted line numbers of the records, and the offset of each in the file, which
+        has them in another order: a batch holds lines of similar length.
         """
         numbers = np.array(self._read() if self.path.exists() else [], np.int64)
         # Of a line whose text changed meanwhile, the last record.
@@ -106,8 +103,7 @@ class KeptTranslations:
     def take(self, first: int, lines: Sequence[str]) -> dict[int, list[Translation]]:
         """Returns the kept translations of a window of lines, by place in `lines`.
 
-        A translation is used if its line has the same text as then. `first` is the number of the
-        window's first line, counted from 0.
+        Their lines have the same text as then. `first` is the window's first line, counted from 0.
         """
         found = {}
         begin, end = np.searchsorted(self._numbers, [first, first + len(lines)])

@@ -30,8 +30,6 @@ _BYTE = re.compile("<0x..>")
 
 
 class Part(NamedTuple):
-    """A part of a line that is not translated."""
-
     text: str
     before: str  # The character that touches the part in its line, or "".
     after: str  # The same, after it.
@@ -57,9 +55,7 @@ class KeptParts:
     characters that the vocabulary has only in bytes. `pattern` is a regular expression; "technical"
     for `TECHNICAL`; "" for none. The attribute `lost` has the numbers of the lines whose best
     translation lacks a part.
-
-    Raises:
-        UserError: not a regular expression, or the model has no way to write the signs.
+    Raises UserError: not a regular expression, or the model has no way to write the signs.
     """
 
     def __init__(self, pattern: str, tokenizer: Tokenizer) -> None:
@@ -198,7 +194,7 @@ class KeptParts:
             self.lost.add(number)
 
     def summary(self) -> str:
-        """Reports the lines that lost a part, in one line; empty if there are none."""
+        """Reports the lines that lost a part, in one line; "" if there are none."""
         if not self.lost:
             return ""
         numbers = ", ".join(f"{number:,}" for number in sorted(self.lost)[:10])

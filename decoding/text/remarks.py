@@ -68,7 +68,7 @@ class TextRemarks:
         return is_split
 
     def _note(self, kind, example="", is_numbered=True):
-        """Counts the last line as one of a kind, which has "{}" for an example; not if it is ""."""
+        """Counts the last line as one of a kind, unless it is ""; "{}" stands for an example."""
         if not kind:
             return
         self._counts[kind] += 1
@@ -98,11 +98,9 @@ class TextRemarks:
 class Remarks(TextRemarks):
     """Counts lines that are empty, long, cut, untranslated or unusual.
 
-    Args:
-        max_length: longest source sentence in training, in tokens with `</s>`.
-        n_best: number of translations that were asked for.
-        replaces_unknowns: whether unknown words are replaced, see `Translator`.
-        **text: arguments of `TextRemarks`.
+    `max_length` is the longest source sentence in training, in tokens with `</s>`; `n_best` the
+    number of translations that were asked for. `replaces_unknowns` is as of `Translator`, `text`
+    has arguments of `TextRemarks`.
 
     Example:
         remarks = Remarks(1024, 256)
@@ -175,10 +173,7 @@ class Remarks(TextRemarks):
         sources: Sequence[list[int]],
         results: Sequence[list[Translation]],
     ) -> None:
-        """Adds the next lines of a text: the source ids of each, with `</s>`, and its translations.
-
-        The best translation is the first.
-        """
+        """Adds the next lines: source ids with `</s>`, and translations, the best first."""
         for line, ids, found in zip(lines, sources, results, strict=True):
             unknown = len(ids) > 1 and not self._replaces_unknowns and is_unknown(ids)
             is_split = self.add_text(line, found[0].text, unknown)

@@ -87,11 +87,7 @@ class TrainingText:
 
     @classmethod
     def read(cls, path: Path) -> "TrainingText | None":
-        """Reads a file of `text`; None if there is none, as beside a language model.
-
-        Raises:
-            UserError: the file is damaged.
-        """
+        """Reads what `text` wrote, None if there is no file; raises UserError if it is damaged."""
         if not path.exists():
             return None
         try:
@@ -112,7 +108,6 @@ class TrainingText:
         return found
 
     def text(self) -> str:
-        """Returns the record as the text of a file."""
         return json.dumps(dataclasses.asdict(self), ensure_ascii=False) + "\n"
 
     def joined(self, other: "TrainingText") -> "TrainingText":
@@ -131,10 +126,10 @@ class TrainingText:
         )
 
     def unlike(self, line: str, translation: str) -> tuple[str, str]:
-        """Returns how a source line differs from the lines of the training text.
+        """Returns how a line differs from the training text: (kind, example); "" twice if not.
 
-        The result is (kind, such as `SCRIPT`, with "{}" in the place of an example; the example);
-        both are "" if it does not differ. Characters that the translation has, too, were copied.
+        The kind is such as `SCRIPT`, with "{}" for the example. Characters that the translation
+        has, too, have been copied.
         """
         line = normalised(line)
         scripts = _scripts(line).most_common(1)

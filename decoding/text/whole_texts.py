@@ -22,8 +22,6 @@ _BEGINNING = 100
 
 
 class Output(NamedTuple):
-    """Where lines of output go."""
-
     path: str  # File for them; "" if there is none.
     write: Callable  # Function of a list of lines, which is called in order if there is no file.
     batch_size: int  # Lines that are done at once, see `windows`.
@@ -48,14 +46,10 @@ def translate_text(
     """Translates a text; translations for a file are kept until all are done.
 
     `formatted` is a function of a window and its results that returns lines, see `formats`;
-    `remarks` counts what is to be reported.
-
-    Returns (the best translations if the text has references, otherwise an empty list; the number
-    of lines whose translations an earlier run had made).
-
-    Raises:
-        UserError: the model knows no word of the whole text, or of its first `_BEGINNING` lines
-            with words, unless it replaces unknown words.
+    `remarks` counts what is to be reported. Returns (the best translations if the text has
+    references, otherwise an empty list; the number of lines that an earlier run had translated).
+    Raises UserError: the model knows no word of the whole text, or of its first `_BEGINNING` lines
+    with words, unless it replaces unknown words.
     """
     outputs, kept, num_lines = [], None, 0
     beginning = None if translator.unknowns else []  # The lines so far, until they are checked.
