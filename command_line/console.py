@@ -161,7 +161,7 @@ class _Information:
         self._try(self._stream.write, text)
         return len(text)
 
-    def flush(self):
+    def flush(self) -> None:
         """Flushes the stream; records an `OSError` instead of raising it."""
         self._try(self._stream.flush)
 

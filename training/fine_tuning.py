@@ -66,7 +66,7 @@ def changes(was: dict[str, Any], now: dict[str, Any]) -> list[str]:
     ]
 
 
-def start(model: keras.Model, tokenizer: Tokenizer, path: str):
+def start(model: keras.Model, tokenizer: Tokenizer, path: str) -> None:
     """Copies the best weights of another model directory into a fresh model; prints their step.
 
     If the vocabulary is another, an entry that both have keeps its weights, and a new one gets the

@@ -12,7 +12,7 @@ ADVICE = (
 )
 
 
-def check_finite(variables: dict[str, Any], step: int, advice: str = ADVICE):
+def check_finite(variables: dict[str, Any], step: int, advice: str = ADVICE) -> None:
     """Raises `UserError` if a variable of name -> variable has an infinite value or NaN."""
     for name, variable in variables.items():
         if not np.isfinite(np.asarray(variable)).all():

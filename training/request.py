@@ -124,7 +124,7 @@ def resolve_resumed(
     return of_run, of_model
 
 
-def check_unchanged(model_dir, changed):
+def check_unchanged(model_dir, changed) -> None:
     """Raises `UserError` if a run is to be resumed with other values than it began with.
 
     `changed` has (value at its beginning, value now) by name.
@@ -137,7 +137,7 @@ def check_unchanged(model_dir, changed):
         )
 
 
-def check_new_model(preset, settings, vocab_sizes=(1000, 1000)):
+def check_new_model(preset, settings, vocab_sizes=(1000, 1000)) -> None:
     """Raises the error of a model that cannot be made, before the long work.
 
     `vocab_sizes` are (source, target) entries; the default while they are not known.

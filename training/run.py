@@ -57,7 +57,7 @@ class Run(NamedTuple):
         return self._replace(options=options, config=recorded)
 
 
-def begin(run):
+def begin(run) -> None:
     """Writes the directory of a new run, and waits for the other processes.
 
     Raises:

@@ -21,7 +21,7 @@ class StopRequest:
     def __bool__(self):
         return bool(self.signal_number)
 
-    def note(self, signal_number: int):
+    def note(self, signal_number: int) -> None:
         """Stores the request, and ends a call of `interruptible`."""
         self.signal_number = signal_number
         if self._cuts:

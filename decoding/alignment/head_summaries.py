@@ -141,7 +141,7 @@ class _Totals:
 
         self._measure = tf.function(measure, input_signature=[_IDS, _IDS], autograph=False)
 
-    def add(self, text, rows, gold):
+    def add(self, text, rows, gold) -> None:
         """Adds some pairs of an `EncodedText`; `gold` has the `GoldAlignment` of all its pairs."""
         sums, maps = self._measure(*text.padded(rows))
         for name in self.names:

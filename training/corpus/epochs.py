@@ -37,7 +37,7 @@ class Epochs:
         self.folder = folder
         self._sampled = {}  # Epoch -> `Future` of its corpus.
 
-    def restrict_shapes(self):
+    def restrict_shapes(self) -> None:
         """Restricts batches to a few shapes, into which every pair of every epoch fits."""
         lengths = [side.lengths for side in self.corpus_of(0)]
         if self.text:

@@ -123,7 +123,7 @@ class TargetText(NamedTuple):
             "validation_text": encoding.text_hash([], self.valid[1]),
         }
 
-    def record(self):
+    def record(self) -> None:
         """Returns None: a language model gets no source text that could be unlike this one."""
 
     def train_tokenizer(self, options: dict[str, Any]) -> Tokenizer:
@@ -208,7 +208,7 @@ def open_text(
     return kind.open(splits, options)
 
 
-def print_faults(preset: str, splits: dict[str, Any], *, own: bool):
+def print_faults(preset: str, splits: dict[str, Any], *, own: bool) -> None:
     """Prints what looks wrong with the text of a new run.
 
     `splits` is {"train": `Split`, ...}; "valid" and "test" are compared with it, if there are any.

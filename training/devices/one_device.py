@@ -45,7 +45,7 @@ class OneDevice:
         """Returns the `ModelDirectory` at a path; only the chief can write it."""
         return ModelDirectory(path)
 
-    def wait_for_workers(self, directory: ModelDirectory, config: dict[str, Any]):
+    def wait_for_workers(self, directory: ModelDirectory, config: dict[str, Any]) -> None:
         """Waits for the other processes, and checks that they train the same run."""
 
     def describe(self, options: dict[str, Any]) -> list[str]:
@@ -64,10 +64,10 @@ class OneDevice:
         self._own_stop, self._is_late = stop, is_late
         return stop
 
-    def end(self):
+    def end(self) -> None:
         """Waits until the chief has finished the work that it does alone."""
 
-    def resume(self, restore: Callable[[], None], step: Callable[[], int]):
+    def resume(self, restore: Callable[[], None], step: Callable[[], int]) -> None:
         """Restores the run; the chief restores first, because it removes damaged checkpoints.
 
         `restore` restores this process; `step` returns its step.

@@ -89,7 +89,7 @@ class Replicas(OneDevice):
         found = self.strategy.run(of_replica, args=(numbers,))
         return self.strategy.experimental_local_results(found)[0]
 
-    def wait_for_workers(self, directory: ModelDirectory, config: dict[str, Any]):
+    def wait_for_workers(self, directory: ModelDirectory, config: dict[str, Any]) -> None:
         """Waits until all workers have called this, and checks that they train the same run.
 
         The chief calls it after it has started the model directory, all other workers before they
@@ -149,10 +149,10 @@ class Replicas(OneDevice):
         self.requests = lambda: (float(bool(stop)), float(self.is_chief and is_late()))
         return self._stop
 
-    def end(self):
+    def end(self) -> None:
         self.from_chief(0)  # The chief may still be scoring an average.
 
-    def resume(self, restore: Callable[[], None], step: int):
+    def resume(self, restore: Callable[[], None], step: int) -> None:
         if self.is_chief:
             restore()
         (chiefs,) = self.from_chief(step())

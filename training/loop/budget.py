@@ -28,7 +28,7 @@ class Budget:
     def _limit(self):
         return self.limits.max_minutes * 60
 
-    def start(self):
+    def start(self) -> None:
         """Starts to count, after all that earlier processes have used."""
         now = time.monotonic()
         self._start = (self.began or now) - self.state["seconds"]

@@ -36,7 +36,7 @@ class Ending:
     say: Callable[[str], None]  # Prints a line.
     best_average: Evaluation | None = None  # Of the averages so far.
 
-    def average(self):
+    def average(self) -> None:
         """Keeps the best average of the last checkpoints as the best model if it is better."""
         if not self.devices.is_chief:
             return
@@ -77,7 +77,7 @@ class Ending:
         yield
         restore(weights, last, "weights")
 
-    def choose_length_penalty(self):
+    def choose_length_penalty(self) -> None:
         """Chooses the length penalty with which the best weights translate by default."""
         if not (self.penalty_choice and self.devices.is_chief):
             return

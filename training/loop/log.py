@@ -25,21 +25,21 @@ class Log:
     shown: dict[str, Any] = field(default_factory=dict)  # Name -> text beside the progress bar.
     _tokens_before: float = 0.0  # Tokens of `sums` that an earlier process has trained on.
 
-    def restore(self, sums: dict[str, list[float]]):
+    def restore(self, sums: dict[str, list[float]]) -> None:
         """Restores the `sums` of an earlier process from its checkpoint."""
         self.sums = {name: tuple(both) for name, both in sums.items()}
         self._tokens_before = self.sums.get("nll", (0.0, 0.0))[1]
 
-    def start(self):
+    def start(self) -> None:
         """Starts to count time, and opens the files."""
         self._board = Board(self.directory.tensorboard_path)
         self._since = time.monotonic()
 
-    def close(self):
+    def close(self) -> None:
         """Closes the files."""
         self._board.close()
 
-    def add(self, values: dict[str, tuple]):
+    def add(self, values: dict[str, tuple]) -> None:
         """Adds name -> (sum, count) of the values of a step."""
         for name, (amount, count) in values.items():
             before = self.sums.get(name, (0.0, 0.0))
@@ -85,11 +85,11 @@ class Log:
             left = self.limits.max_minutes - self.state["seconds"] / 60
             self.shown["minutes left"] = f"{max(left, 0):.0f}"
 
-    def leave_out(self, seconds: float):
+    def leave_out(self, seconds: float) -> None:
         """Leaves some seconds out of the next rate of training."""
         self._since += seconds
 
-    def validation(self, evaluation: Evaluation):
+    def validation(self, evaluation: Evaluation) -> None:
         """Records a validation."""
         figures = {**evaluation.figures(), "skipped_steps": self.state["skipped_steps"]}
         self._record("valid", figures)

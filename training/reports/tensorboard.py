@@ -27,13 +27,13 @@ class Board:
             make = tf.summary.create_file_writer if path else tf.summary.create_noop_writer
             self._writer = make(*([str(path)] if path else []))
 
-    def scalars(self, values: dict[str, float], step: int):
+    def scalars(self, values: dict[str, float], step: int) -> None:
         """Adds a point to the curve of every name -> number."""
         with self._errors(), self._writer.as_default():
             for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
 
-    def samples(self, evaluation: Evaluation, step: int):
+    def samples(self, evaluation: Evaluation, step: int) -> None:
         """Adds the translations of an `Evaluation` and a heat map of the first one's attention."""
         if evaluation.samples:
             text = "\n\n".join(f"{s}  \n{o}  \n{r}" for s, r, o in evaluation.samples)
@@ -44,7 +44,7 @@ class Board:
             with self._errors(), self._writer.as_default():
                 tf.summary.image("attention", picture[None], step=step)
 
-    def close(self):
+    def close(self) -> None:
         """Writes everything that is still buffered."""
         with self._errors():
             self._writer.close()

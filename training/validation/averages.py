@@ -9,7 +9,7 @@ def most_tries(count: int) -> int:
     return int(math.log2(count)) + count if count > 2 else count - 1
 
 
-def try_averages(steps: Sequence[int], is_better: Callable[[tuple[int, ...]], bool | None]):
+def try_averages(steps: Sequence[int], is_better: Callable[[tuple[int, ...]], bool | None]) -> None:
     """Tries averages of checkpoints (`steps` ascend), the most promising ones first.
 
     First the average of all checkpoints, and of the last half, quarter and so on of them. Then a

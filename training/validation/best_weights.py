@@ -46,7 +46,7 @@ class BestWeights:
             self.figures = evaluation.figures()
         return better
 
-    def complete(self, step: int):
+    def complete(self, step: int) -> None:
         """Completes the directories at the end of a run, after `step` updates.
 
         Companion models whose file of best weights is missing get their last weights.

@@ -50,7 +50,9 @@ def update_of(preset: str, options: Options) -> type[WayOfTraining]:
     return UPDATES[name]
 
 
-def check_options(preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
+def check_options(
+    preset: str, options: Options, given: Options, undecided: Iterable[str] = ()
+) -> None:
     """Raises `UserError` if training options contradict each other, or suit another way only.
 
     Arguments are as in `WayOfTraining.check`.

@@ -27,7 +27,7 @@ class Preparation:
         self.corpus = corpus
         self.sizes = {}
 
-    def fill(self, model: keras.Model):
+    def fill(self, model: keras.Model) -> None:
         """Stores the facts in a fresh model."""
 
     def report(self) -> list[str]:
@@ -38,7 +38,7 @@ class Preparation:
 class LengthPlan(Preparation):
     """The lengths of translations, for models that plan them."""
 
-    def fill(self, model: keras.Model):
+    def fill(self, model: keras.Model) -> None:
         model.length.parameters.assign(length_model(self.corpus))
 
 
@@ -52,7 +52,7 @@ class WordTable(LengthPlan):
         self.words = index_word_pairs(corpus)
         self.sizes = {"num_word_pairs": self.words.source_words.size}
 
-    def fill(self, model: keras.Model):
+    def fill(self, model: keras.Model) -> None:
         model.table.set_word_pairs(self.words.source_words, self.words.target_words)
         super().fill(model)
 
@@ -65,7 +65,7 @@ class NgramTable(Preparation):
         self.table = estimate(corpus.target, vocab_size, settings["order"])
         self.sizes = {"num_ngrams": self.table.keys.size}
 
-    def fill(self, model: keras.Model):
+    def fill(self, model: keras.Model) -> None:
         model.fill(self.table)
 
     def report(self) -> list[str]:

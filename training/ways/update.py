@@ -26,7 +26,9 @@ class WayOfTraining:
     has_plan: bool = True  # whether --dry_run can show a plan of its epochs
 
     @classmethod
-    def check(cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
+    def check(
+        cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()
+    ) -> None:
         """Raises `UserError` if training options contradict each other.
 
         `given` are the options that the user gave; `training.pace` may still lower `undecided`.
@@ -117,7 +119,7 @@ class Update:
         """Returns a context in which the model has the weights to validate and to save as best."""
         return nullcontext()
 
-    def after_validation(self, evaluations_since_best: int):
+    def after_validation(self, evaluations_since_best: int) -> None:
         """Reacts to a validation; the argument is 0 if this validation was the best so far."""
 
     def companions(self) -> dict[ModelDirectory, keras.Model]:

@@ -20,7 +20,9 @@ class Counting(WayOfTraining):
     has_plan = False
 
     @classmethod
-    def check(cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
+    def check(
+        cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()
+    ) -> None:
         useless = [f"--{name}" for name in given if name not in VOCABULARY]
         if useless:
             raise UserError(

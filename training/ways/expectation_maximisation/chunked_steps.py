@@ -32,7 +32,7 @@ class Sums:
         self.positions = positions
         self.statistics, self.log_likelihood = [], 0.0
 
-    def add(self, part: Part, counts: np.ndarray, statistics: list, log_likelihood: float):
+    def add(self, part: Part, counts: np.ndarray, statistics: list, log_likelihood: float) -> None:
         self.counts[part.numbers] += counts
         self.statistics = self.positions.merged([*self.statistics, *statistics])
         self.log_likelihood += log_likelihood
@@ -63,7 +63,7 @@ class ChunkedTraining:
         self._fertile = False
         self.positions = [UniformEstimate()] * len(text.directions)
 
-    def begin(self, stage: Stage):
+    def begin(self, stage: Stage) -> None:
         """Continues with the model of a stage."""
         self._fertile = stage.fertile
         if stage.positions is not None:

@@ -89,7 +89,7 @@ class TemporaryArrays:
         self.write(place, array)
         return place
 
-    def write(self, place: Place, array: np.ndarray):
+    def write(self, place: Place, array: np.ndarray) -> None:
         self._transfer(place, np.ascontiguousarray(array, place.dtype), self._file.write)
 
     def read(self, place: Place) -> np.ndarray:
@@ -219,7 +219,7 @@ class Direction:
         cells = Cells(numbers.size, first_pairs, cell_pairs, *layout, self._target_end)
         return Part(cells, numbers, source_words)
 
-    def for_rows(self, work: Callable[[slice, slice, Rows], None]):
+    def for_rows(self, work: Callable[[slice, slice, Rows], None]) -> None:
         """Calls `work(pairs, rows, own)`, in threads, for some rows of the text after the other.
 
         `pairs` and `rows` are slices of word pairs and their rows, `own` is `Rows` of only these.

@@ -60,7 +60,9 @@ class ExpectationMaximisation(WayOfTraining):
     )
 
     @classmethod
-    def check(cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
+    def check(
+        cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()
+    ) -> None:
         has_fertilities = issubclass(models.model_class(preset), FertilityModel)
         if has_fertilities and not options["leave_one_out"]:
             raise UserError(f"--model={preset} needs --leave_one_out, which is its default")
@@ -227,7 +229,7 @@ class EMUpdate(Update):
         table[known] = ratios[:-1]
         self.model.log_ratios.assign(table)
 
-    def take(self, estimate: Estimate, words: WordPairs):
+    def take(self, estimate: Estimate, words: WordPairs) -> None:
         """Stores the `Estimate` at the end of an iteration in the variables and the model."""
         variable = self._variable()
         self.iteration.assign_add(1)

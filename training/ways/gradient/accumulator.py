@@ -10,12 +10,12 @@ class Accumulator:
         self._shapes = [*(weight.shape for weight in weights), [4]]
         self._totals = None
 
-    def build(self):
+    def build(self) -> None:
         """Makes the variables; further calls do nothing."""
         if self._totals is None:
             self._totals = [tf.Variable(tf.zeros(shape)) for shape in self._shapes]
 
-    def add(self, summands: list[tf.Tensor]):
+    def add(self, summands: list[tf.Tensor]) -> None:
         """Adds the `summands` of a batch."""
         for total, part in zip(self._totals, summands, strict=True):
             total.assign_add(part)

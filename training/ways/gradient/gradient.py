@@ -60,7 +60,9 @@ class Gradient(WayOfTraining):
     takes_batches = True
 
     @classmethod
-    def check(cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
+    def check(
+        cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()
+    ) -> None:
         if models.model_class(preset).predicts == "scores":
             for name in filter(given.get, _NOT_WITH_SCORES):
                 raise UserError(
@@ -169,7 +171,7 @@ class GradientUpdate(Update):
     def for_validation(self) -> AbstractContextManager:
         return self.average.in_place() if self.average else super().for_validation()
 
-    def after_validation(self, evaluations_since_best: int):
+    def after_validation(self, evaluations_since_best: int) -> None:
         if self.plateau:
             self.plateau.after_validation(evaluations_since_best)
 

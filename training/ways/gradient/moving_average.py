@@ -24,7 +24,7 @@ class MovingAverage:
         """Returns name -> variable, for the checkpoint."""
         return {f"average/{index:04d}": a for index, a in enumerate(self.averages)}
 
-    def follow(self, updates: tf.Tensor):
+    def follow(self, updates: tf.Tensor) -> None:
         """Updates the average; `updates` is a scalar, the number of updates of the weights."""
         t = tf.cast(updates, tf.float32)
         share = 1 - tf.minimum(self.decay, (1 + t) / (10 + t))

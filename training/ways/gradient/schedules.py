@@ -108,7 +108,7 @@ class Plateau(Constant):
     def __call__(self, step: Any) -> Any:
         return super().__call__(step) * self.reduction
 
-    def after_validation(self, evaluations_since_best: int):
+    def after_validation(self, evaluations_since_best: int) -> None:
         """Reduces the rate if due, by the number of validations since the best one."""
         if evaluations_since_best and evaluations_since_best % self.patience == 0:
             self.reduction.assign(self.reduction * self.factor)
