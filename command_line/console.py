@@ -156,7 +156,7 @@ class _Information:
     def __getattr__(self, name):
         return getattr(self._stream, name)
 
-    def write(self, text):
+    def write(self, text: str) -> int:
         """Writes text; records an `OSError` instead of raising it."""
         self._try(self._stream.write, text)
         return len(text)

@@ -261,7 +261,7 @@ class _Parser(flags.ArgumentParser):
         self.largest = largest if maximum is None else maximum
         self.least = -largest if largest and minimum is None else minimum
 
-    def parse(self, argument):
+    def parse(self, argument: Any) -> Any:
         if not isinstance(argument, str):  # A default.
             return argument
         try:

@@ -148,7 +148,7 @@ class _Cells:
         self.source, self.target = np.nonzero(counts)
         self.pairs = counts[self.source, self.target].astype(np.float64)
 
-    def costs(self, levels):
+    def costs(self, levels: np.ndarray) -> np.ndarray:
         """Returns `[shapes, cells]`: tokens of the shape, or infinity if the cell does not fit."""
         tokens = self.source_levels[levels[:, 0]] + self.target_levels[levels[:, 1]]
         fits = (levels[:, :1] >= self.source) & (levels[:, 1:] >= self.target)

@@ -281,7 +281,7 @@ _NAMED = (
 _OF_MIXTURES = ("corpus_weights", "temperature")
 
 
-def check_same_run(directory, config) -> None:
+def check_same_run(directory: ModelDirectory, config: dict[str, Any]) -> None:
     """Raises `UserError` if text or models that are read differ from the run in the directory.
 
     Flags have been compared before.

@@ -6,12 +6,14 @@ or its limits require them. They are chosen once and stored in config.json. A re
 them there, because times measured again could give other numbers.
 """
 
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
 
 from nmt_zoo.configuration.options import BY_NAME
 from nmt_zoo.configuration.settled import CORPUS, FLAG, Settled
 from nmt_zoo.training.ways.catalogue import UPDATES
 
+Options = Mapping[str, Any]
 NAMES = ("warmup_steps", "eval_every_steps", "save_every_steps", "bleu_lines")
 
 _SHARE = 0.75  # Share of the time left for updates; the rest: validation, saving and averaging.
@@ -47,7 +49,12 @@ class Outlook(NamedTuple):
     seconds_an_update: float | None = None  # if time is the limit, else None
 
 
-def outlook(options, updates_an_epoch, seconds_left=0.0, seconds_an_update=None):
+def outlook(
+    options: Options,
+    updates_an_epoch: int,
+    seconds_left: float = 0.0,
+    seconds_an_update: float | None = None,
+) -> Outlook:
     """Makes the `Outlook` of a run by its training options.
 
     `seconds_left` are left of --max_minutes. `seconds_an_update` is None if not measured.
@@ -70,7 +77,7 @@ def outlook(options, updates_an_epoch, seconds_left=0.0, seconds_an_update=None)
     return Outlook(updates_an_epoch, *min(limits, key=lambda limit: limit[0]))
 
 
-def choose(options, names, outlook):
+def choose(options: Options, names: Collection[str], outlook: Outlook) -> dict[str, int]:
     """Chooses the pace of a new run; returns name -> number, of all `names`.
 
     Warm-up takes a quarter of the expected updates, or an eighth if the rate falls to 0 with the
@@ -106,7 +113,7 @@ def choose(options, names, outlook):
     return {name: found[name] for name in names}
 
 
-def report(chosen, options, outlook):
+def report(chosen: dict[str, int], options: Options, outlook: Outlook) -> list[str]:
     """Returns a list of one line that gives the chosen numbers and the reason.
 
     The list is empty if all numbers are the recipe's, which `options` have.
@@ -125,13 +132,13 @@ def report(chosen, options, outlook):
     return [f"pace: {limit}, {epoch}; so {', '.join(changed)}"]
 
 
-def may_be_long(options, updates_an_epoch):
+def may_be_long(options: Options, updates_an_epoch: int) -> bool:
     """Returns whether a run without --max_minutes may be so long that it should be timed first."""
     updates = outlook(options, updates_an_epoch).updates or _PATIENT_EPOCHS * updates_an_epoch
     return not options["max_minutes"] and updates >= _MANY
 
 
-def announcement(outlook, seconds_an_update):
+def announcement(outlook: Outlook, seconds_an_update: float) -> list[str]:
     """Returns a list of one line about the time of a run without --max_minutes; empty if short."""
     updates, shorter = outlook.updates, "--max_minutes=30 ends sooner, with what suits that time"
     each = f"{seconds_an_update:.2g} s an update"

@@ -1,6 +1,8 @@
 """Resolves a run's model, settings and options from flags, recipes and the run being resumed."""
 
 import itertools
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from nmt_zoo import models
@@ -11,11 +13,13 @@ from nmt_zoo.configuration.options import LIMITS, PATHS
 from nmt_zoo.configuration.recipes import TextSize
 from nmt_zoo.configuration.settled import BEGUN, FLAG, MODEL, Settled
 from nmt_zoo.data_pipeline import streams
+from nmt_zoo.data_pipeline.datasets import Split
 from nmt_zoo.decoding.scores import check_bleu_tokenizer
 from nmt_zoo.model_directory.directory import check_model
 from nmt_zoo.training import fine_tuning, pace
 from nmt_zoo.training.ways.catalogue import check_options, update_of
 from nmt_zoo.training.ways.gradient.teacher import vocabulary_options
+from nmt_zoo.training.ways.update import WayOfTraining
 
 _LONGEST_WORD = 40  # Bytes of a text for each of its spaces.
 
@@ -36,7 +40,7 @@ class Request(NamedTuple):
     dry_run: bool = False
 
     @property
-    def way(self):
+    def way(self) -> type[WayOfTraining]:
         """The `WayOfTraining` that trains the model."""
         return update_of(self.model, self.options)
 
@@ -48,7 +52,7 @@ class Request(NamedTuple):
         return self._replace(options=options, settings=settings)
 
 
-def size_of(split) -> TextSize:
+def size_of(split: Split) -> TextSize:
     """Measures a `Split` of files.
 
     Six bytes of UTF-8 are about one word, in languages with spaces and in Chinese.
@@ -124,7 +128,7 @@ def resolve_resumed(
     return of_run, of_model
 
 
-def check_unchanged(model_dir, changed) -> None:
+def check_unchanged(model_dir: str | Path, changed: dict[str, tuple]) -> None:
     """Raises `UserError` if a run is to be resumed with other values than it began with.
 
     `changed` has (value at its beginning, value now) by name.
@@ -137,7 +141,9 @@ def check_unchanged(model_dir, changed) -> None:
         )
 
 
-def check_new_model(preset, settings, vocab_sizes=(1000, 1000)) -> None:
+def check_new_model(
+    preset: str, settings: dict[str, Any], vocab_sizes: Sequence[int] = (1000, 1000)
+) -> None:
     """Raises the error of a model that cannot be made, before the long work.
 
     `vocab_sizes` are (source, target) entries; the default while they are not known.

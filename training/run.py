@@ -23,6 +23,7 @@ from nmt_zoo.training.validation.length_penalty import PenaltyChoice
 from nmt_zoo.training.ways.catalogue import update_of
 from nmt_zoo.training.ways.gradient.precision import PRECISIONS
 from nmt_zoo.training.ways.preparation import Preparation
+from nmt_zoo.training.ways.update import WayOfTraining
 
 
 class Run(NamedTuple):
@@ -46,18 +47,18 @@ class Run(NamedTuple):
     training_text: Any = None  # `TrainingText` of a new run
 
     @property
-    def update(self):
+    def update(self) -> type[WayOfTraining]:
         """The subclass of `Update` that trains the model."""
         return update_of(self.config["model"], self.options)
 
-    def with_options(self, source: str, **values) -> "Run":
+    def with_options(self, source: str, **values: Any) -> "Run":
         """Returns a copy of the run with other values of some training options."""
         options = self.options.over(source, values)
         recorded = {**self.config, "options": self.update.recorded(dict(options))}
         return self._replace(options=options, config=recorded)
 
 
-def begin(run) -> None:
+def begin(run: Run) -> None:
     """Writes the directory of a new run, and waits for the other processes.
 
     Raises:
@@ -76,7 +77,7 @@ def begin(run) -> None:
         run.devices.wait_for_workers(run.directory, run.requested)
 
 
-def make_trainer(run):
+def make_trainer(run: Run) -> Trainer:
     """Makes the model, update and evaluator of a run that has begun; returns its `Trainer`."""
     options = run.options
     keras.utils.set_random_seed(options["seed"])

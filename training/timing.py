@@ -3,6 +3,8 @@
 import gc
 import itertools
 import time
+from collections.abc import Iterable
+from typing import Any
 
 import tensorflow as tf
 
@@ -15,13 +17,14 @@ from nmt_zoo.decoding.scores import bleu_tokenizer
 from nmt_zoo.model_directory.directory import model_of
 from nmt_zoo.training import pace
 from nmt_zoo.training.devices.one_device import OneDevice
+from nmt_zoo.training.run import Run
 from nmt_zoo.training.ways.gradient.precision import PRECISIONS, comparison, faster
 
 _MOST = 10.0  # Most seconds to spend on timing updates.
 _ENOUGH = 30  # Updates whose mean time is exact enough, however short they are.
 
 
-def decide(run):
+def decide(run: Run) -> Run:
     """Returns a new `Run` with the options that need its text and its speed to be chosen."""
     undecided, seconds = pace.undecided(run.options), None
     if run.options["tokenize"] == AUTO:
@@ -35,7 +38,7 @@ def decide(run):
     return run.with_options(TIMING, **choose_pace(run, undecided, seconds))
 
 
-def choose_precision(run):
+def choose_precision(run: Run) -> tuple[str, float | None]:
     """Chooses and prints the precision of a new run that leaves the choice to this function.
 
     Returns (precision, seconds of an update with it; None if updates are not timed).
@@ -53,7 +56,7 @@ def choose_precision(run):
     return precision, seconds[precision]
 
 
-def choose_pace(run, undecided, seconds=None):
+def choose_pace(run: Run, undecided: list[str], seconds: float | None = None) -> dict[str, int]:
     """Chooses the undecided options of a new run; prints them, and the time that it takes.
 
     `undecided` are names, `seconds` are of an update; None if not measured. Returns name -> value.
@@ -85,7 +88,7 @@ def _seconds_for_timing(run):
     return min(_MOST, limit / 50) if limit else _MOST
 
 
-def seconds_an_update(run, duration):
+def seconds_an_update(run: Run, duration: float) -> float:
     """Returns mean seconds of an update of a fresh model; as `time_updates`.
 
     Several devices take about as long as one, because each has a batch and, as long as there are
@@ -100,7 +103,7 @@ def seconds_an_update(run, duration):
     return seconds * max(1.0, run.devices.num_local / num_cores())
 
 
-def why_untimed(run):
+def why_untimed(run: Run) -> str:
     """Returns the reason why updates of a run cannot be timed before it, or an empty text."""
     if not run.update.takes_batches:
         return f"--update={run.options['update']} trains without gradients"
@@ -109,7 +112,7 @@ def why_untimed(run):
     return ""
 
 
-def update_to_try(run):
+def update_to_try(run: Run) -> Any:
     """Returns the update of a fresh model on one device, for measurements before a run."""
     alone = run._replace(devices=OneDevice())
     model = model_of(run.config, PRECISIONS[run.options["precision"]])
@@ -117,7 +120,9 @@ def update_to_try(run):
     return run.update.make(alone, model)
 
 
-def time_updates(update, batches, accumulate_steps, duration):
+def time_updates(
+    update: Any, batches: Iterable[Any], accumulate_steps: int, duration: float
+) -> float:
     """Returns mean seconds of 2 to 30 updates without the first, which TensorFlow traces.
 
     The model must not be used afterwards, because the updates have changed it. Timing ends after
@@ -125,7 +130,9 @@ def time_updates(update, batches, accumulate_steps, duration):
     """
     batches = itertools.cycle(batches)
     began, elapsed = 0.0, 0.0
-    for count in itertools.count():
+    count = -1
+    while True:
+        count += 1
         values = update.step(*itertools.islice(batches, accumulate_steps))
         float(values["loss"][0])  # Waits for the update.
         if not count:

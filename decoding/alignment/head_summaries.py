@@ -141,7 +141,7 @@ class _Totals:
 
         self._measure = tf.function(measure, input_signature=[_IDS, _IDS], autograph=False)
 
-    def add(self, text, rows, gold) -> None:
+    def add(self, text: Any, rows: Any, gold: Any) -> None:
         """Adds some pairs of an `EncodedText`; `gold` has the `GoldAlignment` of all its pairs."""
         sums, maps = self._measure(*text.padded(rows))
         for name in self.names:
@@ -161,7 +161,7 @@ class _Totals:
             counts = counts.reshape(rows.size, num_heads, -1).sum(axis=0)
             self.counts[name] = self.counts.get(name, 0) + counts
 
-    def heads(self):
+    def heads(self) -> Any:
         found = []
         for name in self.names:
             _, layer, kind = _place(name)

@@ -106,11 +106,11 @@ class _Rules(NamedTuple):
     each: Any  # `EachSentence` of A sentences, or ().
 
     @property
-    def length_penalty(self):
+    def length_penalty(self) -> Any:
         return self.each.length_penalty if self.each else self.options.length_penalty
 
     @property
-    def num_live(self):
+    def num_live(self) -> Any:
         """L, the number of hypotheses of a sentence that are extended at a time."""
         return self.options.beam_size * (2 if self.guests.banks else 1)
 

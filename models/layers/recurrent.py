@@ -74,7 +74,7 @@ class _Step:
         self.output_size = state_size[0]
         self.compute_dtype = keras.backend.standardize_dtype(dtype)
 
-    def call(self, inputs, states, training=None):
+    def call(self, inputs: Any, states: Any, training: bool | None = None) -> Any:
         return self.step(inputs, list(states))
 
     __call__ = call

@@ -228,7 +228,7 @@ class _ReadOnlyDirectory(ModelDirectory):
         self.lock = SimpleNamespace(acquire=_do_nothing, release=_do_nothing)
         self.tensorboard_path = None
 
-    def restore_newest(self, variables):
+    def restore_newest(self, variables: dict[str, Any]) -> Any:
         # The chief has already set aside damaged checkpoints and removed unfinished files.
         if not self.checkpoint_steps():
             return None
@@ -237,10 +237,10 @@ class _ReadOnlyDirectory(ModelDirectory):
         restore(variables, arrays, path)
         return state
 
-    def best_state(self):
+    def best_state(self) -> Any:
         return self._read_best()[1] if self.best_path.exists() else None
 
-    def keep_bad_batches(self, step, taken, state):
+    def keep_bad_batches(self, step: int, taken: Any, state: dict[str, Any]) -> Any:
         return self.bad_batch_folder
 
     save_checkpoint = write_best = rewind_metrics = append_metrics = _do_nothing

@@ -13,6 +13,7 @@ from nmt_zoo.data_pipeline.pipeline import dataset_of, describe
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.training import timing
 from nmt_zoo.training.reports import memory
+from nmt_zoo.training.run import Run
 from nmt_zoo.training.ways.gradient.precision import comparison
 
 _TIMED = 3.0  # Seconds that a plan spends on timing updates.
@@ -97,7 +98,7 @@ def examples(
             yield f"      {' '.join(vocabulary.pieces(ids))}"
 
 
-def lines_of(run):
+def lines_of(run: Run) -> Iterator[str]:
     """Yields a table of the run's options and settings, and what its first epoch is like.
 
     An update is tried, for the time and memory that it takes.

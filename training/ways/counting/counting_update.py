@@ -59,7 +59,7 @@ class CountingUpdate(Update):
         """As `Update.examples`: one placeholder an epoch, since the step needs no example."""
         return [None][first:]
 
-    def step(self, _) -> dict[str, tuple]:
+    def step(self, _: Any) -> dict[str, tuple]:
         """As `Update.step`: there is nothing left to learn."""
         return {}
 

@@ -5,7 +5,7 @@ Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", sec
 target word from NULL, the next jump starts at the last source word before NULL.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class JumpsEstimate(NamedTuple):
 
     @classmethod
     def first(
-        cls, *, max_jump: int = 20, null_probability: float = 0.2, **_settings
+        cls, *, max_jump: int = 20, null_probability: float = 0.2, **_settings: Any
     ) -> "JumpsEstimate":
         """Returns parameters to start from: the next word is most probable, far words least."""
         distances = np.abs(np.arange(-max_jump, max_jump + 1) - 1)

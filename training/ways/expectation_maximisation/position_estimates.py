@@ -57,7 +57,7 @@ class UniformEstimate(NamedTuple):
     """Model 1: every source position has probability 1/n; Brown et al. 1993, section 4.1."""
 
     @classmethod
-    def first(cls, **_settings) -> "UniformEstimate":
+    def first(cls, **_settings: Any) -> "UniformEstimate":
         return cls()
 
     def pack(self, words: WordPairs | None = None, max_positions: int = 0) -> np.ndarray:
@@ -84,7 +84,7 @@ class PositionTableEstimate(NamedTuple):
     tables: dict  # n -> [T, n] float64, rows sum to 1. Target positions without a row are uniform
 
     @classmethod
-    def first(cls, **_settings) -> "PositionTableEstimate":
+    def first(cls, **_settings: Any) -> "PositionTableEstimate":
         return cls({})
 
     def pack(self, words: WordPairs | None, max_positions: int) -> np.ndarray:
@@ -144,7 +144,7 @@ class DiagonalEstimate(NamedTuple):
     null_probability: float = 0.08  # p0, in (0, 1)
 
     @classmethod
-    def first(cls, *, null_probability: float, **_settings) -> "DiagonalEstimate":
+    def first(cls, *, null_probability: float, **_settings: Any) -> "DiagonalEstimate":
         return cls(null_probability=null_probability)
 
     def pack(self, words: WordPairs | None = None, max_positions: int = 0) -> np.ndarray:

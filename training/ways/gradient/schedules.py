@@ -68,7 +68,7 @@ class _Decay(Constant):
         end = self.decay_steps + 1.0
         return ops.clip((end - step) / (end - self.warmup_steps), 0.0, 1.0)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "decay_steps": self.decay_steps}
 
 
