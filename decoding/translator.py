@@ -152,10 +152,8 @@ class Translator:
         Raises UserError: the model's scores are not numbers.
 
         Args:
-            n_best: different translations for each line, at most the beam's size; or draws, in the
-                order in which they were drawn.
-            numbers: line numbers, for error messages, for `asked` and for the seeds of draws;
-                None: counted from 1.
+            n_best: different translations for each line, at most the beam's size; or draws in order.
+            numbers: line numbers for errors, `asked` and the seeds of draws; None: from 1.
             done: called after every batch with {place in `lines`: its translations}, for the lines
                 of which all parts are finished.
         """
@@ -168,8 +166,7 @@ class Translator:
         pieces = self._pieces(lines, numbers)
         num_parts = collections.Counter(piece.line for piece in pieces)
         found = [[[EMPTY]] * num_parts[line] for line in range(len(lines))]
-        results = {}
-        todo = []
+        results, todo = {}, []
         # Longest first: if memory does not suffice, this shows at once.
         for piece in sorted(pieces, key=lambda piece: -len(piece.ids)):
             if len(piece.ids) > self.max_input_tokens:

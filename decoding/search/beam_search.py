@@ -1,4 +1,20 @@
-"""One beam search for every model; greedy search is a beam of 1."""
+"""One beam search for every model; greedy search is a beam of 1.
+
+Each step extends the K live hypotheses of a sentence by every token and looks at the 2K best
+extensions. Among the first K of these, the extensions that end in EOS join the finished set.
+The K best extensions that do not end in EOS are the next live hypotheses. With a beam of 1,
+every step takes the arg max. A sentence is done when one of these is true:
+
+* K hypotheses are finished, and the best of them scores at least what the most probable live
+  hypothesis would score if it became a quarter longer without losing any probability;
+* no live hypothesis can become one of the `n_best`, however long it becomes;
+* its length limit is reached.
+
+The first rule is a guess, but a good one: up to a length penalty of 1, no hypothesis of the
+beam was found to end with a better score later. For a model whose scores may rise, and for
+diverse beams, it is the only one besides the limit. A sentence that is done leaves the batch,
+so that later steps compute only the sentences that remain.
+"""
 
 import functools
 import math
@@ -35,22 +51,7 @@ def beam_search(
     n_best: int | tf.Tensor | EachSentence | None = None,
     guests: Guests = _NO_GUESTS,
 ) -> Hypotheses:
-    """Finds probable translations by breadth-first search.
-
-    Each step extends the K live hypotheses of a sentence by every token and looks at the 2K best
-    extensions. Among the first K of these, the extensions that end in EOS join the finished set.
-    The K best extensions that do not end in EOS are the next live hypotheses. With a beam of 1,
-    every step takes the arg max. A sentence is done when one of these is true:
-
-    * K hypotheses are finished, and the best of them scores at least what the most probable live
-      hypothesis would score if it became a quarter longer without losing any probability;
-    * no live hypothesis can become one of the `n_best`, however long it becomes;
-    * its length limit is reached.
-
-    The first rule is a guess, but a good one: up to a length penalty of 1, no hypothesis of the
-    beam was found to end with a better score later. For a model whose scores may rise, and for
-    diverse beams, it is the only one besides the limit. A sentence that is done leaves the batch,
-    so that later steps compute only the sentences that remain.
+    """Finds probable translations by breadth-first search, as described above.
 
     The model may be a `Constrained`. `source_ids` are `[B, S]` int32, padded. `limits`, the most
     tokens including EOS, are an int32 scalar or `[B]`, at least 1; if each sentence has a limit of
