@@ -152,7 +152,7 @@ class Translator:
         Raises UserError: the model's scores are not numbers.
 
         Args:
-            n_best: different translations for each line, at most the beam's size; or draws in order.
+            n_best: different translations of each line, at most the beam; or draws, in order.
             numbers: line numbers for errors, `asked` and the seeds of draws; None: from 1.
             done: called after every batch with {place in `lines`: its translations}, for the lines
                 of which all parts are finished.
