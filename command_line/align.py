@@ -184,6 +184,7 @@ def check_flags(asked: Arguments) -> None:
 
 def train_and_align(asked: Arguments, sides: Any) -> tuple[list[Links], dict[str, Any]]:
     """Trains on a text, (source, target) from `number_words`, and aligns it.
+
     Returns the `Links` of each direction, or of one for both; and entries for --save_scores.
     """
     iterations = asked.iterations or text_alignment.ITERATIONS[asked.model]
@@ -206,6 +207,7 @@ def train_and_align(asked: Arguments, sides: Any) -> tuple[list[Links], dict[str
 
 def align_with_models(asked: Arguments, text: ParallelText) -> tuple[list[Any], dict[str, Any]]:
     """Aligns a `ParallelText` with models of train.py.
+
     Returns the links of each direction, or of one for both; and direction -> --save_scores entries.
     """
     process.start_tensorflow()  # Before anything imports it.

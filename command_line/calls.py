@@ -15,6 +15,7 @@ from nmt_zoo.models import SettingError
 
 def call(name: str, **options: Any) -> None:
     """Runs a script, such as "train", in this process; its flags exist only during the call.
+
     `options` are flag -> value. None leaves a flag out; a list gives it several times; a dict gives
     it as `key=value` for each key.
     Raises UserError: as the script would print it. KeyboardInterrupt: Ctrl-C stopped the script.

@@ -30,6 +30,7 @@ def run(main: Callable[[list[str]], int | None]) -> None:
 
 def status_of(main: Callable[[list[str]], int | None], argv: list[str]) -> int:
     """Runs a script's `main(argv)` on some arguments, the name of the script first.
+
     `main` gets the arguments that remain once flags are parsed. Returns its exit status. An error
     that the user can mend prints one line to standard error and gives 1.
     """
@@ -109,6 +110,7 @@ def _out_of_memory(error):
 
 def write_result(*lines: str) -> None:
     """Writes result lines to standard output, in UTF-8; `UserError` if they cannot be written.
+
     A result must be written in full. All other output is information, which is dropped if it
     cannot be printed.
     """
@@ -146,6 +148,7 @@ def _cannot_be_written(error):
 
 class _Information:
     """A standard stream whose write errors do not stop the script.
+
     After the first `OSError`, kept as `error`, all output is dropped.
     """
 
@@ -207,6 +210,7 @@ def _report_lost(stream):
 
 def check_picture(flag: str, path: str, others: Iterable[str] = ()) -> None:
     """Raises `UserError` if no picture can be written to a path; call this before long work.
+
     `flag` gives the path; `others` are endings by which it asks for something else than a picture.
     """
     try:

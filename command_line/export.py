@@ -114,6 +114,7 @@ def translations_to_compare(
     asked: Arguments, model: Any, tokenizer: Any, **search: Any
 ) -> tuple[Any, ...]:
     """Returns (lines of the check, a `Translation` of each); reports and omits untranslated lines.
+
     Raises UserError: the file of `--check_input` cannot be read or has nothing to compare.
     """
     name = asked.check_input or "the built-in lines"

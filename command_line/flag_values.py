@@ -31,6 +31,7 @@ flags.disclaim_key_flags()  # So that absl attributes each flag to the script th
 @dataclasses.dataclass(frozen=True)
 class Arguments:
     """The flags of a script. A subclass has a field for each flag, made by `flag`.
+
     `given` has the names of the flags on the command line.
     """
 
@@ -151,6 +152,7 @@ def defined(define_flags: Callable[[], None]) -> Iterator[None]:
 
 def parse(argv: list[str], about: str = "") -> list[str]:
     """Reads the flags of a command line; returns only the name of the script, the first of `argv`.
+
     For --help, `about` is the docstring of the script.
     Raises UserError: an unknown flag; a value that does not fit; an argument that is not a flag.
     Raises SystemExit: after printing help that was asked for.
@@ -179,6 +181,7 @@ def parse(argv: list[str], about: str = "") -> list[str]:
 
 def help_lines(about: str, width: int) -> Iterator[str]:
     """Yields the lines of --help: the script's docstring `about`, then its flags by group.
+
     `width` is the most characters of a line.
     """
     yield from about.strip().splitlines()
@@ -215,6 +218,7 @@ def shortened(text: str, length: int = 60) -> str:
 
 def number_or(name: str, text: str, *words: str) -> int | str | None:
     """Returns the number from 1 that a flag gives, or one of `words`; None if `text` is empty.
+
     Raises UserError: anything else.
     """
     if not re.fullmatch("|".join([_NUMBER, *words, ""]), text):

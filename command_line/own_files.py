@@ -19,6 +19,7 @@ def parse(argv: list[str], about: str = "") -> list[str]:
 
 def _loaded(argv: list[str]) -> list[str]:
     """Returns `argv` with names in place of `file.py:Name`, after loading the files.
+
     Training options that the files register become flags.
     """
     before, found = dict(BY_NAME), []

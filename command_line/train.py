@@ -127,6 +127,7 @@ def define_flags() -> None:
 
 def list_settings(preset: str) -> list[str]:
     """Returns a line for each setting of a model: name=value, and what it is.
+
     Raises SettingError: there is no such model.
     """
     documents = [inspect.getdoc(kind) or "" for kind in models.model_class(preset).__mro__]
@@ -162,6 +163,7 @@ def settings_given(asked: Arguments, preset: str, begun: dict[str, Any] | None) 
 
 def known_model(asked: Arguments, begun: dict[str, Any] | None) -> str | None:
     """Returns the name of the model to train; None if the size of the text is to choose it.
+
     `begun` is the configuration of the run that is resumed, or None.
     """
     if begun:
@@ -175,6 +177,7 @@ def known_model(asked: Arguments, begun: dict[str, Any] | None) -> str | None:
 
 def chosen_model(asked: Arguments, dataset: str, size: recipes.TextSize | None) -> str:
     """Returns the name of the model that suits a corpus; `dataset` is its name, or "files".
+
     `size` is None for a corpus with a recipe of its own.
     """
     given = set(asked.options)
@@ -189,6 +192,7 @@ def chosen_model(asked: Arguments, dataset: str, size: recipes.TextSize | None) 
 
 def corpus_files(asked: Arguments, reads_source: bool) -> tuple[str, Splits | None, Splits | None]:
     """Returns (dataset name, `Split`s, those given); no `Split`s for a dataset by name.
+
     The `Split`s are {"train": ..., "valid": ...}. Those given are the same before parts are held
     out; they may have no "valid".
     """
@@ -309,6 +313,7 @@ def print_chosen(
     model: str, options: Settled, settings: Settled, size: recipes.TextSize | None
 ) -> None:
     """Prints the flags that the size of the text has chosen, and a length that follows.
+
     `model` is the name of the model if it was chosen, too; else empty.
     """
     chosen = {
@@ -379,6 +384,7 @@ def print_run(this: run.Run, model: Any) -> None:
 
 def print_end(this: run.Run, test: datasets.Split | None = None) -> None:
     """Prints the result of a run, and the command that uses the model.
+
     `test` is the corpus's text for a test, or None.
     """
     path = str(this.directory.path)

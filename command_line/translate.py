@@ -276,6 +276,7 @@ def load_model(asked: Arguments, directories: list[Any]) -> tuple[Any, Any, dict
 
 def make_format(asked: Arguments, model: Any, tokenizer: Any, plain: Callable) -> Callable:
     """Returns the function that formats a window of results, see `decoding.text.formats`.
+
     `plain` is the function for formats other than jsonl.
     """
     if asked.format != "jsonl":
@@ -411,6 +412,7 @@ def score_or_rank(
     asked: Arguments, text: Any, model: Any, tokenizer: Any, common: dict[str, Any]
 ) -> None:
     """Scores the translations of --score, or scores and sorts those of --rank, of an `InputText`.
+
     `common` has the arguments that `Scorer` and `Translator` have in common.
     """
     scorer = Scorer(model, tokenizer, **common)

@@ -44,6 +44,7 @@ def decode_lines(data: bytes, name: FilePath, first_line: int = 1) -> list[str]:
 
 def decode_block(block: bytes, name: FilePath, first_line: int) -> str:
     """Decodes whole lines of a text; arguments as for `decode_lines`.
+
     Raises UserError: not UTF-8; the message names the line.
     """
     try:
@@ -70,6 +71,7 @@ def check_plain(data: bytes, name: FilePath) -> None:
 @contextlib.contextmanager
 def open_source(path: FilePath) -> Iterator[BinaryIO]:
     """Opens a text file as a context manager that yields a binary file object.
+
     Raises UserError: the file is missing, unreadable or compressed, or it is a pipe or a device:
     these may never end and cannot be read twice.
     """
@@ -94,6 +96,7 @@ def read_bytes(path: FilePath) -> bytes:
 
 def read_lines(path: FilePath) -> list[str]:
     """Returns the lines of a UTF-8 text file, as `decode_lines`.
+
     Raises UserError: as `open_source`, or the file is not UTF-8.
     """
     return decode_lines(read_bytes(path), path)
@@ -102,6 +105,7 @@ def read_lines(path: FilePath) -> list[str]:
 @contextlib.contextmanager
 def atomic_path(path: FilePath) -> Iterator[Path]:
     """Yields a temporary path, and renames it to `path` if the block ends without an error.
+
     Missing folders are made. After an error, no temporary file is left and an older file at `path`
     is unchanged. If `path` is a link, the file that it points to is replaced, not the link.
     Raises UserError: `path` cannot be written, or is a folder or a device.
@@ -139,6 +143,7 @@ def atomic_path(path: FilePath) -> Iterator[Path]:
 @contextlib.contextmanager
 def growing_file(path: FilePath) -> Iterator[Callable[[Iterable[str]], None]]:
     r"""Yields a function that appends lines to a file, which appears when the block ends.
+
     Until then, and after an error, an older file is unchanged. The lines wait in a file without a
     name, which vanishes with the process, so that any number of lines takes little memory.
     Raises UserError: as `atomic_path`.
@@ -179,6 +184,7 @@ def check_outputs(
     outputs: Iterable[FilePath], inputs: Iterable[FilePath], standard_input: Any = None
 ) -> None:
     """Raises `UserError` if an output cannot be written, or would replace an input.
+
     `standard_input` is an open file that will be read, too, such as `sys.stdin`, or None.
     """
     read = None
@@ -205,6 +211,7 @@ def same_paths(one: str, other: str) -> bool:
 
 def check_folder(path: FilePath) -> None:
     """Raises `UserError` if files cannot be made in a folder, which need not exist yet.
+
     This makes no folder, so it can be called long before anything is written.
     """
     path = Path(path)

@@ -1,4 +1,5 @@
 """Locks between processes. The kernel releases them when a process dies, whatever the cause.
+
 Not by filelock: where a file system has no locks, it fails, or makes files that outlive a kill.
 """
 

@@ -11,6 +11,7 @@ _LOADED: list[str] = []  # Absolute paths.
 
 def load(path: str) -> None:
     """Runs a Python file, unless this process has done so before.
+
     Raises UserError: there is no such file.
     """
     file = Path(path).resolve()

@@ -11,6 +11,7 @@ def map_in_order(
     function: Callable[[Any], Any], items: Iterable, num_threads: int
 ) -> Iterator[Any]:
     """Yields `function(item)` of each item, in order, computing several at a time in threads.
+
     At most two results for each thread wait to be taken.
     """
     if num_threads < 2:

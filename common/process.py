@@ -16,6 +16,7 @@ BEGAN = time.monotonic()  # About the start of the process: --max_minutes counts
 
 def start(*, tensorflow: bool = True, small_operations: bool = False) -> None:
     """Prepares the process of a script; call this before anything imports TensorFlow.
+
     Gives closed standard streams a file descriptor, and makes Ctrl-C during imports end the script
     with one word. Programs with signal handlers of their own keep them. `tensorflow` imports
     TensorFlow now; `small_operations` makes it run many small operations fast, as a search needs.
@@ -34,6 +35,7 @@ def start(*, tensorflow: bool = True, small_operations: bool = False) -> None:
 
 def start_tensorflow(intra_op_threads: int = 0, before: Callable[[], Any] = lambda: None) -> Any:
     """Starts TensorFlow's run-time. Call this once, before the first operation.
+
     `intra_op_threads` is the number of threads for one operation; 0 leaves the choice to
     TensorFlow, which takes all cores, or as many as the variable TF_NUM_INTRAOP_THREADS sets.
     `before` is called before the first operation, and its result returned.
@@ -68,6 +70,7 @@ def silence() -> Iterator[None]:
 
 def _import_tensorflow():
     """Imports TensorFlow without its start-up messages.
+
     It writes several lines about oneDNN and absent GPUs to file descriptor 2 during its import, and
     again when its run-time starts, before any of its own settings takes effect.
     """
@@ -100,6 +103,7 @@ def _without(module):
 
 def _hold_closed_streams():
     """Opens /dev/null for each closed standard stream, so that using the stream is still an error.
+
     /dev/null is opened for writing in place of input, and for reading in place of output. Without
     this, the next file to be opened would get the free number, and printed text would be written
     into that file.
@@ -116,6 +120,7 @@ def _hold_closed_streams():
 
 def _end_on_interrupts():
     """Ends the process at Ctrl-C, with nothing to clean up, until the script handles the signal.
+
     Does nothing in a program that has imported TensorFlow or has signal handlers of its own.
     """
     if (

@@ -1,4 +1,5 @@
 """Batches by token count: decides which pairs form the batch of each step.
+
 Pure arithmetic on sentence lengths. Seed and epoch determine all batches of an epoch, so a run can
 start at any (epoch, step) without reading the pairs before it.
 """
@@ -15,6 +16,7 @@ from nmt_zoo.data_pipeline.static_shapes import assign_shapes
 
 class Batching(NamedTuple):
     """The rules by which pairs form batches, the same in every epoch of a run.
+
     `shapes` is `[num_shapes, 3]` from `choose_shapes`, the only shapes that batches may have; the
     pairs of a shape are in random order whatever their lengths. None allows any shape.
     """
@@ -28,6 +30,7 @@ class Batching(NamedTuple):
 
 class EpochPlan(NamedTuple):
     """The batches of one epoch.
+
     `shapes` is `[num_batches, 3]` int64, (rows, source tokens, target tokens) to which each batch
     is padded; None pads each batch to its longest sentences.
     """
@@ -101,6 +104,7 @@ def plan_epoch(
 
 def largest_batch(plan: EpochPlan, source_lengths: np.ndarray, target_lengths: np.ndarray) -> int:
     """Returns the number of the batch with the most cells, rows x (source + target tokens).
+
     It needs the most memory. Among equals, the longest sentence decides.
     """
     rows, source, target = plan.padded_shapes(source_lengths, target_lengths).T

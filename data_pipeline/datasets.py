@@ -241,6 +241,7 @@ DATASETS = {
 
 def prepare(name: str, data_dir: FilePath, **how: Any) -> dict[str, Split]:
     """Makes the files of a corpus of `DATASETS` in `data_dir/name`: "train", "valid" and "test".
+
     Downloads are kept in `data_dir/downloads`. `how` has further fields of `Downloads`, such as
     `offline` and `mirror`. Raises UserError: unknown corpus, or its files cannot be made.
     """
@@ -292,6 +293,7 @@ class JoinedSide(NamedTuple):
 
 def open_joined(path: FilePath) -> tuple[JoinedSide, JoinedSide]:
     """Opens both sides of a file of lines `source ||| target`.
+
     The line `ein Haus ||| a house` gives `["ein Haus"]` and `["a house"]`.
     Raises UserError: the file is missing or empty. Text of another form raises during iteration.
     """

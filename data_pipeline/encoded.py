@@ -45,6 +45,7 @@ class PairFilter(NamedTuple):
 
     def __call__(self, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
         """Returns (`[num_pairs]` bool, True for pairs that stay; {reason: pairs dropped}).
+
         `source` and `target` are `[num_pairs]` lengths in tokens with `</s>`.
         """
         empty = (source <= 1) | (target <= 1)

@@ -99,6 +99,7 @@ def encoded_chunks(
     source_lines: Lines, target_lines: Lines, tokenizer: Tokenizer, threads: int | None = None
 ) -> Iterator[EncodedCorpus]:
     """Encodes pairs on all cores, and yields them a few thousand at a time.
+
     SentencePiece releases Python's global interpreter lock, so threads are enough.
     Raises ValueError: one side has more lines than the other.
     """

@@ -96,6 +96,7 @@ def _numbers(sizes):
 
 def _divided(sides, side, valid_size, test_size):
     """Returns (`[pairs]` int8, the part of each pair; the number of pairs for validation).
+
     No sentence of the side with index `side` is in two parts.
     """
     keys = np.zeros(len(sides[0]), np.uint64)

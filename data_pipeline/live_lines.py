@@ -39,6 +39,7 @@ class LiveLines:
 
     def read(self, most: int) -> list[str]:
         """Waits for a line; returns it and those that follow without a pause, at most `most`.
+
         At the end of the stream, there are none.
         """
         lines, size = [], 0

@@ -17,6 +17,7 @@ class Mixture(NamedTuple):
 
     def rows(self, seed: int, epoch: int) -> np.ndarray:
         """Returns `[num_pairs]` int64, an epoch's pairs by corpus, as many as all have together.
+
         Each corpus is read in a new random order on every pass, and an epoch resumes it where the
         previous epoch stopped. So all pairs of a corpus are seen equally often, to within one.
         """
@@ -42,6 +43,7 @@ class Mixture(NamedTuple):
 
 def parse_weights(text: str, count: int) -> list[float]:
     """Parses --corpus_weights, a number for each of `count` corpora; empty for no weights.
+
     Raises UserError: weights that are negative, all 0 or not finite, or another number of them.
     """
     try:
@@ -61,6 +63,7 @@ def parse_mixture(
     sizes: Sequence[int], corpus_weights: str = "", temperature: float = 1.0
 ) -> Mixture | None:
     """Makes a `mixture` of corpora of these sizes, with weights as in --corpus_weights.
+
     Raises UserError: the weights cannot be used, or a corpus has no pair.
     """
     weights = parse_weights(corpus_weights, len(sizes))
@@ -75,6 +78,7 @@ def mixture(
     sizes: Sequence[int], weights: Sequence[float] = (), temperature: float = 1.0
 ) -> Mixture | None:
     """Makes a `Mixture` of corpora, or None if an epoch takes every pair exactly once.
+
     Every corpus has at least 1 pair. `weights` are the relative shares of the corpora in an epoch,
     in any unit; () for their sizes. Shares are raised to 1 / `temperature`, which is at least 1 and
     favours small corpora.

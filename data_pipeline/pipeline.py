@@ -72,6 +72,7 @@ def dataset_of(corpus: EncodedCorpus, plan: EpochPlan, first_batch: int = 0) -> 
 
 def sentence_look_up(side: EncodedSide) -> Callable[[tf.Tensor], tf.RaggedTensor]:
     """Returns a function of pair numbers `[B]` that gives their sentences, ragged ids `[B, *]`.
+
     The ids of a memory-mapped file are not copied, and there may be any number of them. (TensorFlow
     fails to gather rows of a ragged tensor that has more than 2^31 values.)
     """

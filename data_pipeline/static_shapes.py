@@ -1,4 +1,5 @@
 """A few batch shapes for a whole corpus, for compilers that compile every shape anew: XLA, TPU.
+
 A pair fits into a shape if neither side of the pair is longer than the shape allows. A random
 search over the lengths of the corpus finds the shapes with the least padding. Fixed steps of
 length, equal for source and target, leave much more padding, because the sides of a pair differ.
@@ -97,6 +98,7 @@ def _cheapest(source_lengths, target_lengths, shapes):
 
 def _filled_up(groups, shapes, num_workers):
     """Moves pairs to larger shapes where they would leave batches half empty or a worker idle.
+
     Takes and returns the pair numbers of each shape. Every pair fits into the last shape.
     """
     groups = list(groups)
@@ -132,6 +134,7 @@ def _filled_up(groups, shapes, num_workers):
 
 class _Cells:
     """Histogram of the pairs over (source, target) lengths, rounded up to a few rising levels.
+
     A source of level i is no longer than `source_levels[i]`. A cell is one (source level, target
     level); only cells that hold pairs are stored, with their levels `source` and `target` and their
     number of `pairs`, float64.
@@ -165,6 +168,7 @@ def _levels(lengths):
 
 def _search(cells, num_shapes, rng):
     """Changes one shape at a time for as long as this reduces the padded size of the corpus.
+
     Returns (tokens of all pairs including padding, `[num_shapes, 2]` levels of the shapes).
     """
     top = [cells.source_levels.size - 1, cells.target_levels.size - 1]

@@ -139,6 +139,7 @@ def _changed(path, how):
 
 def open_split(split: Sides) -> tuple[FileLines, FileLines]:
     """Opens (source, target), each a path, or a str of one or more paths separated by commas.
+
     One `.tsv` file named for both sides has lines of source and target, separated by a tab.
     Raises UserError: as `open_splits` and `sides_of`, or unequal numbers of files for the sides.
     """
@@ -153,6 +154,7 @@ def open_split(split: Sides) -> tuple[FileLines, FileLines]:
 
 def open_target(split: Sides) -> FileLines:
     """Opens only the target side of a `Split`, whose source may be an empty name, as `FileLines`.
+
     Raises UserError: as `open_split`, or a `.tsv` file without a source.
     """
     if split[0]:
@@ -170,6 +172,7 @@ def names_of(side: FilePath) -> Sequence[FilePath]:
 
 def sides_of(source: FilePath, target: FilePath) -> tuple[FilePath, FilePath]:
     """Returns both sides of one corpus: paths, `Column`s of one `.tsv` file, or `Segments`.
+
     Raises UserError: both sides name the same file, and it is neither a `.tsv` nor a test set with
     both sides; or a `.tsv` is named for one side only.
     """
@@ -200,6 +203,7 @@ def same_file(one: FilePath, other: FilePath) -> bool:
 
 def one_side(path: FilePath, kind: str = markup.REFERENCE) -> FilePath:
     """Returns the path of a file that holds one side of a text, or `Segments` of a test set.
+
     Raises UserError: as `markup.read_text`, which reads a test set; or the file is a `.tsv`.
     """
     check_one_side(path)
@@ -222,6 +226,7 @@ def is_tsv(path: FilePath) -> bool:
 
 def open_splits(*splits: Sides) -> tuple[FileLines, FileLines]:
     """Opens both sides of one or more corpora, (source, target), joined in the order given.
+
     Raises UserError: a file is missing, empty or blank, or the sides of a corpus differ in length.
     """
     source, target = (FileLines(*paths) for paths in zip(*splits, strict=True))

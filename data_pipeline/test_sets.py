@@ -21,6 +21,7 @@ from nmt_zoo.data_pipeline.text_form import is_blank
 
 def source_text(path: FilePath, column: int | None = None) -> Lines:
     """Opens a text to translate: a plain text, a test set in SGML or XML, or a `.tsv`.
+
     `column` is the number of the column of a `.tsv`, counted from 1, or None.
     Raises UserError: the file cannot be read, is empty or is not UTF-8; a line of a `.tsv` has
     another number of columns than its first line; a `.tsv` without a column has tabs.

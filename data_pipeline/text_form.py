@@ -1,4 +1,5 @@
 """The one form of a text: its white space, what counts as blank, and its Unicode normal form.
+
 Training, translating, aligning, scoring and serving bring each line into this form first, so that
 texts which look alike are alike. `data_pipeline.tokenization.graph_tokenizers` does the same inside
 a SavedModel.
@@ -37,6 +38,7 @@ _KEPT = {True: _Kept("CPSZ"), False: _Kept("CNPSZ")}
 
 def normalised(line: str, form: str = "nfc") -> str:
     """Brings a line, any text without a line feed, into the one form.
+
     Invisible characters are removed, each run of white space becomes one space, and there is none
     at the ends. A blank line becomes "". Form "nfc" composes characters (Unicode normal form C);
     "none" leaves them as they are.
@@ -73,6 +75,7 @@ def script_of(character: str) -> str:
 
 def core(line: str, digits: bool = True) -> str:
     """Returns the letters and digits of a line without case; a line without any of them as it is.
+
     Lines with equal cores count as one sentence where a text is divided or compared.
 
     >>> core("On page 3, he said: No!", digits=False) == core("on page 14 he said no", False)

@@ -29,6 +29,7 @@ def model_directories(names: str) -> list[ModelDirectory]:
 
 def load_models(directories: list[ModelDirectory], **how: Any) -> Loaded:
     """Loads a translation model, or an ensemble of several with the same vocabularies.
+
     The configuration is the first one's, and if there are several, `ensemble` lists the directories
     and presets, and `length_penalty` is their mean. `how` is as for `ModelDirectory.load`.
     Raises UserError: the vocabularies differ, or a directory cannot be loaded.
@@ -86,6 +87,7 @@ def load_lexical_model(
     directory: ModelDirectory, tokenizer: Tokenizer, first: ModelDirectory
 ) -> TranslationModel:
     """Loads a model with a table of word translations, such as an IBM model, for a shortlist.
+
     `tokenizer` and `first` are the tokenizer and the directory of the model that translates.
     Raises UserError: no table, other vocabularies, or the directory cannot be loaded.
     """
@@ -101,6 +103,7 @@ def load_lexical_model(
 
 def load_guide(directory: ModelDirectory, tokenizer: Tokenizer, remedy: str) -> TranslationModel:
     """Loads a model whose alignments guide the training of another model, which has `tokenizer`.
+
     If the vocabularies differ, the error names the `remedy`.
     Raises UserError: no alignments, another vocabulary, or the directory cannot be loaded.
     """
@@ -162,6 +165,7 @@ def load_fusion(
     directories: list[ModelDirectory], language_directory: ModelDirectory, weight: float
 ) -> Loaded:
     """Loads a model, or an ensemble, with a language model of its target vocabulary, weight >= 0.
+
     Raises UserError: the vocabularies differ, or a directory cannot be loaded.
     """
     model, tokenizer, config = load_models(directories)
@@ -181,6 +185,7 @@ def load_noisy_channel(
     directory: ModelDirectory, language_directory: ModelDirectory, weight: float
 ) -> Loaded:
     """Loads a noisy channel: an IBM model and a language model of its source vocabulary.
+
     The model of `directory` is of the reverse direction, so the tokenizer's sides are exchanged;
     `length_penalty` is 0, and `weight` above 0.
     Raises UserError: not an IBM model, the vocabularies differ, or a directory cannot be loaded.
@@ -218,6 +223,7 @@ def check_same_vocabulary(
     found: Vocabulary, path: Path, expected: Vocabulary, name: str, remedy: str
 ) -> None:
     """Raises `UserError` unless two vocabularies have the same entries in the same order.
+
     The error names `path`, the directory of the model with the vocabulary `found`; the `name` of
     the expected vocabulary; and the `remedy`.
     """

@@ -21,6 +21,7 @@ _MISSING = object()
 
 def read_configuration(path: Path) -> dict[str, Any]:
     """Reads and checks a config.json.
+
     Raises UserError: the file is unreadable or damaged, or of another version of nmt_zoo. The error
     names the file and the key, what was found and what was expected.
     """

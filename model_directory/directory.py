@@ -52,6 +52,7 @@ Loaded: TypeAlias = tuple[TranslationModel, Tokenizer, dict[str, Any]]  # Model,
 
 def model_of(config: dict[str, Any], dtype: Any = None) -> TranslationModel:
     """Makes the model of a configuration with fresh weights, under a Keras dtype policy.
+
     Raises SettingError: settings are out of range or cannot be combined.
     Raises UserError: the weights do not fit into memory.
     """
@@ -98,6 +99,7 @@ class ModelDirectory:
 
     def check_free(self) -> None:
         """Raises `UserError` if a new run cannot begin here because of a run or other files.
+
         A lock, a tokenizer and a record of the training text may be there: a run leaves them if it
         is stopped before it writes its configuration.
         """
@@ -117,6 +119,7 @@ class ModelDirectory:
 
     def start(self, config: dict[str, Any], tokenizer: Tokenizer, training_text: str = "") -> None:
         """Makes the directory of a new run; writes the configuration last, to mark it complete.
+
         `training_text` is the content of training_text.json; "" if the model translates no text.
         Raises UserError: the folder holds something else, or cannot be written; another run is
         under way in it.
@@ -133,6 +136,7 @@ class ModelDirectory:
 
     def config(self) -> dict[str, Any]:
         """Reads the configuration.
+
         Raises UserError: not a model directory, one of another kind, or a damaged one.
         """
         if not self.path.is_dir():
@@ -143,6 +147,7 @@ class ModelDirectory:
 
     def tokenizer(self) -> Tokenizer:
         """Loads the tokenizer, and checks that its vocabularies have the sizes of the model.
+
         Raises UserError: the tokenizer is missing, damaged, or of another size.
         """
         config = self.config()
@@ -176,6 +181,7 @@ class ModelDirectory:
 
     def new_model(self, dtype: Any = None) -> TranslationModel:
         """Makes the model of the configuration with fresh weights, under a Keras dtype policy.
+
         Raises UserError: the settings are impossible, or the weights do not fit into memory.
         """
         config = self.config()
@@ -232,6 +238,7 @@ class ModelDirectory:
 
     def read_best(self) -> tuple[Arrays, dict[str, Any]]:
         """Reads the best weights, and the state saved with them, such as their score.
+
         Raises UserError: there are no best weights yet, or they are damaged.
         """
         self._check_best_exists()
@@ -254,6 +261,7 @@ class ModelDirectory:
 
     def write_best(self, arrays: dict[str, Any], state: dict[str, Any]) -> None:
         """Writes the best weights, with a state such as their score.
+
         Removes search.json first, because its length penalty was chosen for the old weights.
         """
         self.search_path.unlink(missing_ok=True)
@@ -265,6 +273,7 @@ class ModelDirectory:
 
     def length_penalty(self) -> float:
         """Returns the length penalty that was chosen for the best weights, or the usual one.
+
         Raises UserError: the file is damaged.
         """
         if not self.search_path.exists():
@@ -281,6 +290,7 @@ class ModelDirectory:
 
     def best_state(self) -> dict[str, Any] | None:
         """Reads the state saved with the weights in best.npz, or None if there is no such file.
+
         A damaged file is reported and set aside.
         """
         if not self.best_path.exists():
@@ -316,6 +326,7 @@ class ModelDirectory:
         self, variables: dict[str, Any], state: dict[str, Any], *, keep: int, every: int
     ) -> None:
         """Writes the checkpoint of `state["step"]`.
+
         Of the older checkpoints, the last `keep` at multiples of `every` stay, and the newest, in
         case the new one is damaged. All others are removed, including checkpoints caused by
         signals, so that the final average does not depend on signals.
@@ -337,6 +348,7 @@ class ModelDirectory:
 
     def restore_newest(self, variables: dict[str, Any]) -> dict[str, Any] | None:
         """Restores the newest intact checkpoint; returns its state, or None if there is none.
+
         Damaged ones are reported and set aside. Half-written files of a killed run are removed.
         Raises UserError: there are checkpoints, but all are damaged.
         """
@@ -364,6 +376,7 @@ class ModelDirectory:
 
     def average(self, steps: list[int]) -> tuple[list[int], Arrays]:
         """Averages the model's weights over checkpoints of these steps, in ascending order.
+
         Damaged ones are left out. Returns the steps that were read, and the averages.
         """
         total, types, found, counts = {}, {}, [], collections.Counter()
@@ -395,6 +408,7 @@ class ModelDirectory:
 
     def rewind_metrics(self, step: int, evaluated_step: int) -> None:
         """Drops the records that a run, which resumes from the checkpoint of `step`, writes again.
+
         `evaluated_step` is the step of the last validation recorded in that checkpoint.
         """
         last = {"train": step, "valid": evaluated_step}

@@ -1,4 +1,5 @@
 """A file of records, one JSON object a line, that stays readable if its writer is killed.
+
 A record has a kind, a step, the seconds of the run so far, and measured values.
 """
 
@@ -20,6 +21,7 @@ KINDS = {"train": "nll", "valid": "perplexity"}
 
 def append_record(path: Path, record: Record) -> None:
     """Appends a record to a file as a whole, or not at all.
+
     Numbers that are not finite become null, because JSON cannot express them.
     Raises UserError: the record cannot be written; the file is unchanged.
     """
@@ -39,6 +41,7 @@ def append_record(path: Path, record: Record) -> None:
 
 def read_records(path: Path) -> list[Record]:
     """Reads the records of a file; a missing file has no records. Skips a last line cut short.
+
     Raises UserError: another line (named) is damaged or is not a record.
     """
     lines = read_lines(path) if path.exists() else []

@@ -9,6 +9,7 @@ from nmt_zoo.common.locks import lock
 
 class RunLock:
     """A file lock, held while a run is under way.
+
     The file is made when it is first locked, and never removed.
     """
 
@@ -18,6 +19,7 @@ class RunLock:
 
     def acquire(self) -> None:
         """Locks the file, unless this object holds the lock already.
+
         Raises UserError: another run holds the lock, or the folder cannot be written.
         """
         if self._handle is not None:

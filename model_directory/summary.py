@@ -6,6 +6,7 @@ from nmt_zoo.model_directory.metrics import read_records
 
 def summarize(directory: ModelDirectory) -> dict[str, str]:
     """Returns the name and the text of each line about a run, "-" where a value is not known yet.
+
     Raises UserError: not a model directory, or a damaged one.
     """
     config = directory.config()

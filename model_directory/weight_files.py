@@ -25,6 +25,7 @@ class DamagedError(UserError):
 
 def write_archive(path: FilePath, variables: dict[str, Any], state: dict[str, Any]) -> None:
     """Writes named variables or arrays and a JSON state as one `.npz` file, atomically.
+
     Raises UserError: the file cannot be written; an older file stays unchanged.
     """
     arrays = {name: np.asarray(v) for name, v in variables.items()}
@@ -75,6 +76,7 @@ def read_archive(path: FilePath, prefix: str = "") -> tuple[Arrays, dict[str, An
 
 def restore(variables: dict[str, Any], arrays: Arrays, path: FilePath) -> None:
     """Assigns every variable from an archive; ignores other entries of the archive.
+
     Raises UserError, before any change: an entry is missing, or has another shape or type.
     """
     for name, variable in variables.items():

@@ -1,4 +1,5 @@
 """Translation models: ids in, tensors out.
+
 `create(preset, source_vocab_size, target_vocab_size)` makes a model; `models.base.TranslationModel`
 defines the interface that all translation models share.
 """

@@ -1,4 +1,5 @@
 """The common interface of all models.
+
 Letters used in shapes: B sentences, K beams, N = B * K hypotheses, S source length, T target
 length, V target vocabulary, D width, H heads. Ids are int32, masks are bool with True for real
 tokens, logits and log-probabilities are float32 under every dtype policy.
@@ -60,6 +61,7 @@ def require_choices(settings: dict[str, Any], choices: dict[str, tuple[str, ...]
 
 def settings_of(arguments: dict[str, Any]) -> dict[str, Any]:
     """Returns a model's settings: the arguments of its constructor that are its own.
+
     To be called first, as `settings_of(locals())`. Unlike a list of the settings by hand, the
     result cannot lack one, which `get_config` would then not save.
     """
@@ -79,6 +81,7 @@ class StepOutput(NamedTuple):
 
 def shift_right(target_ids: Tensor, bos_id: int) -> Tensor:
     """Turns target ids into decoder input, both `[B, T]` int32: `[a, b, </s>]` to `[<s>, a, b]`.
+
     No other code shifts targets.
     """
     bos = ops.full_like(target_ids[:, :1], bos_id)
@@ -103,6 +106,7 @@ def dense_weights(layer: keras.layers.Dense) -> tuple[Tensor, Tensor | None]:
 
 class Frozen:
     """Tensors that `Searchable.freeze` computes from weights, such as a transposed matrix.
+
     They are variables, because the loops of a graph read a variable where it is used and carry a
     tensor from step to step. No layer counts them among its weights.
     """
@@ -185,6 +189,7 @@ class Searchable(keras.Model):
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
     ) -> StepOutput:
         """Predicts the next token of every hypothesis.
+
         `token_ids [N]` int32 were chosen last (at step 0: `bos_id`); `step`, scalar int32, is the
         number of tokens before them. `state` is as in `initial_state`, with N rows; `context`, from
         `encode`, has B rows; N is a multiple of B.
@@ -193,6 +198,7 @@ class Searchable(keras.Model):
 
     def log_normaliser(self, logits: Tensor) -> Tensor:
         """Returns the value to subtract from logits, so that scores add up along a sentence.
+
         `logits [..., V]` float32 -> `[..., 1]` float32, the logarithm of the sum of their
         exponentials, or 0 if `logits_add_up`.
         """
@@ -220,6 +226,7 @@ class Searchable(keras.Model):
 
 class TranslationModel(Searchable):
     """A conditional language model P(target | source), trainable, searchable and explainable.
+
     A subclass implements `attention_maps`, `align` or `features_and_alignment`, `encode`,
     `initial_state`, and `features`, `step_features` and `output_weights`; or `call` and
     `decode_step` if its predictions are no product of features and output weights (its `predicts`
@@ -237,6 +244,7 @@ class TranslationModel(Searchable):
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         """Predicts every target token from the source and the tokens before it.
+
         `{"source_ids": [B, S], "target_in_ids": [B, T]}`, int32 -> logits `[B, T, V]` float32.
         """
         return self.logits(self.features(inputs, training))
@@ -249,6 +257,7 @@ class TranslationModel(Searchable):
         self, inputs: dict[str, Tensor], training: bool | None = None
     ) -> tuple[Tensor, Tensor]:
         """Computes, in one pass, `features` and the attention that `align` returns; as `call`.
+
         Only models that have features and an alignment implement this. Returns features `[B, T, D]`
         in the compute dtype and attention `[B, T, S]` float32, in training before dropout.
         """
@@ -256,6 +265,7 @@ class TranslationModel(Searchable):
 
     def output_weights(self) -> tuple[Tensor, Tensor | None]:
         """Returns the output layer's kernel `[D, V]` and bias `[V]` or None, in the compute dtype.
+
         `logits = features @ kernel + bias`. With features and weights, a loss need not hold the
         logits of a whole batch in memory.
         """
@@ -265,6 +275,7 @@ class TranslationModel(Searchable):
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
     ) -> tuple[Tensor, dict[str, Any], Tensor]:
         """Computes the input of the output layer for the next token; arguments as `decode_step`.
+
         Returns features `[N, D]` in the compute dtype; state and attention as in `StepOutput`.
         """
         raise NotImplementedError
@@ -277,6 +288,7 @@ class TranslationModel(Searchable):
 
     def translations(self, source_ids: Tensor) -> Tensor | None:
         """Returns t(e | f) of each source word alone; None if the model has no table of these.
+
         `source_ids [B, S]` int32 -> `[B, S, V]` float32, rows sum to 1.
         """
         return None
@@ -285,6 +297,7 @@ class TranslationModel(Searchable):
         self, features: Tensor, weights: tuple[Tensor, Tensor | None] | None = None
     ) -> Tensor:
         """Applies the output layer: `[..., D]` features -> `[..., V]` float32.
+
         `weights` are some columns of `output_weights`, to score these tokens only; None: all.
         """
         kernel, bias = weights or self.output_weights()
@@ -293,6 +306,7 @@ class TranslationModel(Searchable):
 
     def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
         """Returns every attention distribution of the model, for pictures; arguments as `align`.
+
         Name -> `[B, H, queries, keys]` float32. Names are `encoder/0/self`, `decoder/0/self`,
         `decoder/0/cross`, layers counted from 0. Row t of a decoder map is the attention with which
         target token t was predicted.
@@ -301,6 +315,7 @@ class TranslationModel(Searchable):
 
     def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """Computes a soft word alignment: the attention of `features_and_alignment`.
+
         `source_ids [B, S]` int32; `target_ids [B, T]` int32, unshifted, with the final `</s>` ->
         `[B, T, S]` float32; row t aligns target token t; rows sum to 1 and are 0 on padding.
         """
@@ -309,6 +324,7 @@ class TranslationModel(Searchable):
 
     def score(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """Computes the log-probability of every target token given source and previous tokens.
+
         Arguments as `align`; returns `[B, T]` float32, natural logarithms, without meaning at
         padding.
         """

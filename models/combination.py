@@ -7,6 +7,7 @@ from nmt_zoo.models.base import Searchable, StepOutput, Tensor, TranslationModel
 
 class Combination(TranslationModel):
     """Base class of models that others are parts of: context and state hold those of each part.
+
     A subclass implements `joined`, and `align` and `attention_maps`. The vocabularies are those of
     the first part, a `TranslationModel`.
     """

@@ -54,6 +54,7 @@ class CoverageModel(TranslationModel):
 
     def position_prior(self, step: Tensor, state: dict[str, Any], source_mask: Tensor) -> Tensor:
         """Computes the prior of source positions, without the coverage.
+
         `step`, scalar int32, is the target position; leaves of `state` are `[B, K, ...]`;
         `source_mask [B, S]` bool -> `[B, K, S]` float32, or `[B, 1, S]` if equal for all
         hypotheses.
@@ -62,6 +63,7 @@ class CoverageModel(TranslationModel):
 
     def gain(self, prior: Tensor, context: dict[str, Any]) -> Tensor | None:
         """Computes the model's log-probabilities minus those of the mixture of `rows`.
+
         `prior` from `position_prior`, the same for all hypotheses; `context` from `encode` ->
         `[B, 1, V]` float32; None if the model is that mixture.
         """
@@ -69,6 +71,7 @@ class CoverageModel(TranslationModel):
 
     def follow(self, state: dict[str, Any], origin: Tensor, source_mask: Tensor) -> dict[str, Any]:
         """Updates the entries that a subclass adds to the state (not `coverage` and `weights`).
+
         `state`, leaves `[B, K, ...]`; `origin [B, K, S]`, the posterior of the last token over
         source positions; `source_mask [B, S]` bool.
         """
@@ -123,6 +126,7 @@ class CoverageModel(TranslationModel):
 
 def _read(prior, coverage, source_mask):
     """Returns the distribution of the next target word's source position, before it is chosen.
+
     `prior [B, K, S]` or `[B, 1, S]`, `coverage [B, K, S]`, `source_mask [B, S]` bool ->
     `[B, K, S]`; rows sum to 1.
     """

@@ -11,6 +11,7 @@ from nmt_zoo.models.combination import Combination
 
 class Ensemble(Combination):
     """Every token has the mean of the probabilities that the members give it.
+
     The mean of probabilities is a probability again, so scores mean what they mean for one model. A
     member that is sure of a word can win over others that are unsure; with the mean of the
     log-probabilities, a member that thinks a word impossible would forbid it. Alignments are the

@@ -1,4 +1,5 @@
 """The hidden Markov alignment model with fertilities: how many target words each word becomes.
+
 Brown et al. 1993, section 4.4, for fertilities; Zhao and Gildea 2010, "A Fast Fertility Hidden
 Markov Model for Word Alignment Using MCMC", for their place in a hidden Markov model.
 """

@@ -9,6 +9,7 @@ from nmt_zoo.models.ngram import NgramLanguageModel
 
 class ShallowFusion(Combination):
     """Every token is scored by both models, log P(e_i | f, ...) + weight * log P(e_i | ...).
+
     Gulcehre et al. 2015, "On Using Monolingual Corpora in Neural Machine Translation", section 4.1.
     The sums are not normalised again, so a search maximises the sum of both scores over whole
     sentences, and `score` is not a probability. Alignments come from the translation model. A

@@ -1,4 +1,5 @@
 """IBM Models 1 and 2 and the hidden Markov alignment model.
+
 Brown et al. 1993, "The Mathematics of Statistical Machine Translation"; Vogel, Ney and Tillmann
 1996, "HMM-Based Word Alignment in Statistical Translation"; Dyer, Chahuneau and Smith 2013, "A
 Simple, Fast, and Effective Reparameterization of IBM Model 2".

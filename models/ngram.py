@@ -116,6 +116,7 @@ class NgramLanguageModel(Searchable):
 
     def _contexts(self, history):
         """`[N, order - 1]` words -> order - 1 nodes `[N]`, the shortest context first; -1: unseen.
+
         Places before the start of a sentence hold `pad_id`, which occurs in no n-gram.
         """
         history = ops.cast(history, "int64")

@@ -123,6 +123,7 @@ class NoisyChannel(Searchable):
 
     def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
         """Context, for C words e that are considered for each sentence: `words [B, C]`.
+
         Also `source_mask [B, S]`; `translation [B, C, S]`, t(f_j | e) of these words;
         `empty [B, S]`, t(f_j | the empty word); `future [B, S]`, the estimate for the best word
         that may be added for each source word; `language_model`, the language model's context.

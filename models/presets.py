@@ -176,6 +176,7 @@ def preset_names() -> list[str]:
 
 def preset_settings(preset: str, **overrides: Any) -> dict[str, Any]:
     """Returns every setting of a preset that may be overridden, with its value.
+
     Raises `SettingError` if there is no such preset.
     """
     reserved = ("pad_id", "bos_id", "eos_id", *model_class(preset).corpus_sizes)
@@ -185,6 +186,7 @@ def preset_settings(preset: str, **overrides: Any) -> dict[str, Any]:
 
 def model_class(preset: str) -> type[Searchable]:
     """Returns the class of a preset's models; its class attributes state facts about them.
+
     Raises `SettingError` if there is no such preset.
     """
     return _known(preset)[0]
@@ -206,6 +208,7 @@ def create(
     preset: str, source_vocab_size: int, target_vocab_size: int, **overrides: Any
 ) -> Searchable:
     """Builds a model of a preset or of a name in `LANGUAGE_MODELS`, with fresh weights.
+
     `overrides` are settings of the model's constructor; also `pad_id`, `bos_id`, `dtype`, `name`,
     and the `corpus_sizes` of the model's class. Returns a `TranslationModel`; for
     `LANGUAGE_MODELS`, a `Searchable`. Raises `SettingError` if there is no such preset or setting,
@@ -222,6 +225,7 @@ def create(
 
 def check_settings(preset: str, given: dict[str, Any]) -> None:
     """Checks names and types of settings, name -> value; `create` checks their ranges.
+
     Raises `SettingError` if there is no such preset or setting, a value has the wrong type, or a
     number is not finite or beyond 32 bits.
     """
@@ -248,6 +252,7 @@ def check_settings(preset: str, given: dict[str, Any]) -> None:
 
 def why_unread(preset: str, name: str, given: dict[str, Any]) -> str:
     """Returns why a setting would have no effect, such as "needs cell=lstm"; "" if it has one.
+
     `given` holds settings that differ from the preset's, name -> value.
     """
     other, values = model_class(preset).read_with.get(name, (None, ()))
@@ -261,6 +266,7 @@ def sketch(
     preset: str, source_vocab_size: int, target_vocab_size: int, **overrides: Any
 ) -> Searchable:
     """Builds a model without allocating its weights, so they may be of any size; as `create`.
+
     Raises `SettingError` also if the list of so many weights does not fit into memory.
     """
 

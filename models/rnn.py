@@ -1,4 +1,5 @@
 """Recurrent encoder-decoders, without attention, with attention and with lexical translation.
+
 Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks"; Bahdanau et al. 2015,
 "Neural Machine Translation by Jointly Learning to Align and Translate"; Luong et al. 2015,
 "Effective Approaches to Attention-based Neural Machine Translation"; Nguyen and Chiang 2018
@@ -35,6 +36,7 @@ from nmt_zoo.models.layers.recurrent_decoder import RecurrentDecoder
 @keras.saving.register_keras_serializable("nmt_zoo")
 class RecurrentTranslationModel(TranslationModel):
     """A recurrent encoder and a recurrent decoder, with or without attention between them.
+
     Raises `SettingError` at a setting out of its range.
 
     Args:
@@ -203,6 +205,7 @@ class RecurrentTranslationModel(TranslationModel):
 
     def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
         """Context, in the order of reading: `source_mask [B, S]`; the attention's `keys`, `values`.
+
         Also `start`, the first state of the decoder's cells, unless it is zero;
         `source_order [B, S]` with `reverse_source`; `source_embeddings [B, S, E]` with `lexical`.
         """
@@ -315,6 +318,7 @@ class RecurrentTranslationModel(TranslationModel):
 
 def reversed_order(source_mask: Tensor) -> Tensor:
     """Computes the positions that reverse a sentence except its final `</s>` and padding.
+
     `source_mask [B, S]` bool, True for real tokens, which come before all padding -> `[B, S]`
     int32, a permutation that is its own inverse: `[2, 1, 0, 3, 4]` for `[a, b, c, </s>, 0]`.
     """

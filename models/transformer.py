@@ -36,6 +36,7 @@ from nmt_zoo.models.layers.masks import attend_to, padding_mask
 @keras.saving.register_keras_serializable("nmt_zoo")
 class Transformer(TranslationModel):
     """Encoder and decoder stacks of self-attention (figure 1 of the paper).
+
     Raises `SettingError` at a setting out of its range.
 
     Args:
@@ -179,6 +180,7 @@ class Transformer(TranslationModel):
         self, inputs: dict[str, Tensor], training: bool | None = None
     ) -> tuple[Tensor, Tensor]:
         """As `TranslationModel`; aligns by the last decoder layer but one, or by the only one.
+
         The cross-attention of that layer aligns best in a trained Transformer (Garg et al. 2019,
         section 4.1). The result is the mean of its heads, or its first head, as `alignment_head`
         says. The attention of a decoding step is the same.

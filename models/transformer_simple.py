@@ -1,4 +1,5 @@
 """The Transformer reduced to its main idea: self-attention instead of recurrence.
+
 One head, learned positions, no layer normalisation, residual connections only around the
 feed-forward layers, and a single cross-attention on top of the decoder.
 """
@@ -69,6 +70,7 @@ class SimpleLayer(keras.layers.Layer):
 
     def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Processes the position after those of the cache, and adds it to the cache.
+
         `x [N, 1, D]`, `keys [N, D, t]`, `values [N, t, D]` ->
         `(x [N, 1, D], keys [N, D, t + 1], values [N, t + 1, D])`.
         """

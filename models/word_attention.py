@@ -1,4 +1,5 @@
 """From IBM Model 1 to attention: every target word is predicted from the source words alone.
+
 Brown et al. 1993, "The Mathematics of Statistical Machine Translation", Models 1 and 2, with word
 embeddings instead of tables, and three ways to average over the source words.
 """
@@ -120,6 +121,7 @@ class WordAttention(CoverageModel):
 
     def _read(self, source_ids):
         """Returns `source_mask [B, S]` and the quantity that is averaged: `log_probs` or `values`.
+
         `log_probs [B, S, V]` float32 is the logarithm of each source word's distribution over the
         target words, -1e9 for padding; `values [B, S, D]` are the source embeddings.
         """
@@ -200,6 +202,7 @@ class WordAttention(CoverageModel):
 
 def _log_mixture(weights, log_probs):
     """Computes `log sum_j weights_tj exp(log_probs_jv)` with one matrix product.
+
     `weights [B, T, S]`, `log_probs [B, S, V]` -> `[B, T, V]`, finite even where every probability
     is too small for a float32.
     """

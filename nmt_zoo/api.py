@@ -55,6 +55,7 @@ def train(
 
 def load(model_dir: str | os.PathLike) -> "TrainedModel":
     """Opens the directory of a trained model, which `train` or train.py wrote.
+
     Several with the same vocabularies, separated by commas, are an ensemble.
     Raises UserError: there is no trained model, or it is damaged.
     """

@@ -24,6 +24,7 @@ from nmt_zoo.model_directory.combined_models import load_models, model_directori
 
 class Translations(list):
     """Translations, a list of str; a notebook shows them as a table.
+
     There, a word of a translation shows the source words that it is linked with under the mouse.
     `sources` are the lines that were translated; `scores` are the log-probabilities of the
     translations, each divided by its length penalty.
@@ -53,6 +54,7 @@ def _row(source: str, target: str, links: list[tuple[int, int]]) -> str:
 
 class Attention:
     """The attention between a sentence and its translation; a notebook shows it as a picture.
+
     `maps` has a name such as "decoder/0/cross" -> `[H, T, S]` float32, as `attention_maps`; the S
     `source_tokens` and T `target_tokens` are pieces with `</s>`; `texts` is (source, translation).
     """
@@ -72,6 +74,7 @@ class Attention:
 
     def save(self, path: str | os.PathLike, **drawing: Any) -> None:
         """Draws a picture, .png, .svg or .pdf.
+
         `drawing` has attributes of `decoding.pictures.attention_pictures.Drawing`. Default: the
         mean of all heads, of the layer that aligns best, from translation to source.
         Raises UserError: no such kind, layer, head or file ending, or the file cannot be written.
@@ -97,6 +100,7 @@ class Attention:
 
 class TrainedModel:
     """A trained model, read from its directory when it is first used.
+
     `model_dir` may name several directories, separated by commas.
     Raises UserError: no run was begun there.
     """
@@ -130,6 +134,7 @@ class TrainedModel:
         self, lines: str | Sequence[str], *, beam_size: int = 4, **options: Any
     ) -> Translations:
         """Translates lines, or one sentence, as translate.py does.
+
         `beam_size` is the number of hypotheses that the search keeps; 1 is greedy search. `options`
         has further arguments of `decoding.translator.Translator`, such as `length_penalty`.
         Raises UserError: an option that does not fit the model, or a line that it cannot translate.
@@ -158,6 +163,7 @@ class TrainedModel:
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
         """Returns the natural log-probability of each translation, with `</s>`.
+
         Raises UserError: the numbers of lines differ, or a pair cannot be scored.
         """
         _check_pairs(sources, targets)
@@ -185,6 +191,7 @@ class TrainedModel:
 
     def attention(self, source: str, target: str | None = None) -> Attention:
         """Returns the attention between a sentence and its translation, to show or to save.
+
         If `target` is None, the model translates the sentence.
         Raises UserError: the model has no attention, or cannot translate the sentence.
         """
@@ -201,6 +208,7 @@ class TrainedModel:
 
     def export(self, export_dir: str | os.PathLike, **options: Any) -> None:
         """Exports the model as export.py does, with a check that it translates alike.
+
         `export_dir` is the folder of all exported versions of this model; `options` has any flags
         of export.py, such as `format="ctranslate2"`.
         Raises UserError: the export cannot be written, or translates otherwise.

@@ -1,4 +1,5 @@
 """Looks for the usual faults of text files before a run is trained on them.
+
 Nothing here stops a run: what is unlikely may be meant, such as a task to copy lines.
 """
 
@@ -28,6 +29,7 @@ _NAME = re.compile(
 
 def remarks(train: Side, held_out: dict[str, Side], *, own: bool) -> Iterator[str]:
     """Yields a line of text about each kind of fault in a training text and its held-out texts.
+
     `train` is (source, target), or (target,) for a language model; `held_out` is {"validation":
     sides, ...}. Of a published corpus, which is not the user's `own`, only the pairing of its
     lines, and what its parts have in common, are looked at.

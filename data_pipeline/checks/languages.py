@@ -1,4 +1,5 @@
 """Finds lines of a parallel text that are in another language than their side.
+
 The two languages need not be known: what the sides of most pairs differ in is the direction from
 one language to the other, and it is the same whichever side of a pair comes first.
 """

@@ -1,4 +1,5 @@
 """Finds places of a parallel text where line n of one side does not belong to line n of the other.
+
 Which units of both sides go together is counted between each line and the lines at all small
 offsets alike, so that no offset is preferred. If the sides are translations, units of one offset
 fit together far better than those of the others, and the offset is 0 in a sound text.
@@ -47,6 +48,7 @@ def _features(lines):
 
 def _fit(source, target):
     """Returns `[blocks, lines, offsets]`, how well each line fits the target line at an offset.
+
     The first and the last `FARTHEST` lines of a block are left out.
     """
     inner = source[:, FARTHEST:-FARTHEST]

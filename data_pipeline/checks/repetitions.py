@@ -18,6 +18,7 @@ _UNTRANSLATED = 0.01  # The same for pairs with one text on both sides.
 
 class Repetitions:
     """What one pass over a training text finds.
+
     A text is (source, target), or (target,) for a language model. The pairs `wanted` of held-out
     texts are in the one form.
     """
@@ -81,6 +82,7 @@ class Repetitions:
 
     def overlap(self, name: str, sides: Side, pairs: list[tuple[str, ...]]) -> Iterator[str]:
         """Yields a line about a held-out text with many sentences of the training text.
+
         `name` is what the text is for, such as "validation"; `pairs` are in the one form.
         """
         exact, near, whole = np.array(

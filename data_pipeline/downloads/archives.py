@@ -1,4 +1,5 @@
 """Reads parallel text in the formats of published corpora: plain, gzip, tar archives, SGML, XML.
+
 Archives are read without unpacking them, so that no name in an archive becomes a path.
 """
 
@@ -46,6 +47,7 @@ def stream_pairs(
     source: tuple[FilePath, str], target: tuple[FilePath, str]
 ) -> Iterator[tuple[list[str], ...]]:
     """Yields parallel text in blocks of (source lines, target lines); sides are (path, member).
+
     Files named `.sgm`, `.sgml` or `.xml` are test sets: their segments are matched by document and
     segment, in the order of the source. Files named `train.tags.` are talks, see `sentences`.
     Raises UserError: as `stream_lines`, or the sides do not match.

@@ -27,6 +27,7 @@ class Split(NamedTuple):
 
 class Text(NamedTuple):
     """The place of one side of parallel text: a file, or a member of an archive.
+
     Texts whose name ends in `.sgm` or `.xml` are test sets, those named `train.tags.` are talks.
     """
 
@@ -36,6 +37,7 @@ class Text(NamedTuple):
 
 class Corpus(NamedTuple):
     """A parallel corpus that is published as files.
+
     Parts are (source, target) and joined in order; those of `valid` and `test` are mended, but
     never filtered. If `valid_every` is not 0, every so many-th pair of `train`, counted before any
     is dropped, is for validation and not for training, and is filtered like training text.
@@ -63,6 +65,7 @@ class Corpus(NamedTuple):
 
     def prepare(self, folder: FilePath, downloads: Downloads) -> dict[str, Split]:
         """Makes the files `train`, `valid` and `test` of both languages, and `report.json`.
+
         Files of an earlier call are used if they are complete and of the same definition.
         Raises UserError: a file cannot be downloaded, is damaged or cannot be written; the sides do
         not match; or no training pair is left.

@@ -1,4 +1,5 @@
 """Reads test sets in markup: SGML of NIST and WMT, XML of WMT and IWSLT.
+
 A file is known by its content. Its texts are sources, references and translations of systems; each
 is a dict (document, segment) -> text, in the order of the file.
 """
@@ -37,6 +38,7 @@ _VALUE = r"""\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))"""
 
 def is_test_set(path: FilePath) -> bool:
     """Returns whether a file is a test set in markup, rather than one sentence a line.
+
     Raises UserError: the file cannot be read, or is markup of another form.
     """
     if os.fspath(path).lower().endswith((".sgm", ".sgml")):
@@ -73,6 +75,7 @@ def is_markup(head: str, tail: str, name: FilePath) -> bool:
 
 def read_texts(path: FilePath, kind: str) -> list[Texts]:
     """Reads the texts of one kind from a test set, mended as those of published corpora are.
+
     If all texts of the file are of one other kind, they are returned: the reference of one
     direction is the source of the other.
     Raises UserError: as `parse_texts`, or the file has several kinds of texts but not this one.
@@ -205,6 +208,7 @@ def matched_segments(
     source: Texts, target: Texts, names: Sequence[FilePath]
 ) -> tuple[list[str], list[str]]:
     """Matches the segments of both sides, in the order of the source.
+
     Raises UserError: only one side has a segment; `names` are those of both texts.
     """
     lonely = {key: names[0] for key in source if key not in target}

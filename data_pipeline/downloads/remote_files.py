@@ -1,4 +1,5 @@
 """Downloads files: resumes broken downloads, checks the files, and never leaves a part as whole.
+
 Neither `pooch` nor `keras.utils.get_file` resumes a broken download, which takes hours for WMT.
 """
 
@@ -56,6 +57,7 @@ class Downloads(NamedTuple):
 
     def fetch(self, files: Iterable[RemoteFile]) -> list[Path]:
         """Checks the files that are in the folder, downloads the missing ones, returns their paths.
+
         Raises UserError: a file cannot be downloaded, or has another size or checksum.
         """
         files = list(files)
@@ -159,6 +161,7 @@ class Downloads(NamedTuple):
 
 def _receive(address, file, part, timeout):
     """Downloads the missing rest of a file and appends it; `UserError` if the disk is full.
+
     `OSError`, `HTTPException` or `ValueError`: there is no connection, or it broke.
     """
     have = _size(part.name)

@@ -39,6 +39,7 @@ _STOP = re.compile(r"\s*[.!?…。！？।؟]+$")
 
 class AlteredPairs:
     """Alters pairs at random; a pair's draws are a function of seed, epoch and pair number.
+
     A `share` of the pairs, in [0, 1], gets a string to copy. A pair with a sentence that would
     become longer than `max_length`, in tokens with `</s>`, stays as it is.
     Raises UserError: a vocabulary has no byte pieces.

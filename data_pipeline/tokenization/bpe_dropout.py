@@ -27,6 +27,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 class Merges(NamedTuple):
     """The merges of a SentencePiece BPE model.
+
     `spelling` has the characters of each piece, as ids. A piece that is no word or part of a word,
     such as `</s>`, spells itself.
     """
@@ -40,6 +41,7 @@ class Merges(NamedTuple):
     @classmethod
     def of(cls, vocabulary: BpeVocabulary) -> "Merges":
         """Reads the merges of a vocabulary.
+
         Raises UserError: the model is not of type BPE, or has pieces across words.
         """
         from sentencepiece import sentencepiece_model_pb2
@@ -110,6 +112,7 @@ class BpeDropout:
 
     def sample(self, part: EncodedSide, side: int, epoch: int, first: int = 0) -> EncodedSide:
         """Encodes consecutive sentences, given in their usual pieces, of side 0 (source) or 1.
+
         `epoch` counts from 0; `first` is the number of the first sentence in the corpus.
         """
         merges = self.merges
@@ -137,6 +140,7 @@ class BpeDropout:
 
     def _merge(self, merges, symbols, words, stream):
         """Merges the characters of all words, in place.
+
         `symbols` is `[num_characters]` ids, `words` the `[num_words]` numbers of the words' first
         characters; `stream`, `[num_words]` uint64, is where their random numbers begin. Returns
         `[num_characters]` bool, True for the places in `symbols` that hold a piece.
@@ -209,6 +213,7 @@ def _lengths(lists):
 
 def mixed(state: np.ndarray, numbers: np.ndarray | list[int]) -> np.ndarray:
     """Hashes uint64 states and numbers to uint64: output `numbers` of SplitMix64 from `state`.
+
     Steele, Lea and Flood 2014, "Fast Splittable Pseudorandom Number Generators", figure 17.
     """
     with np.errstate(over="ignore"):

@@ -23,6 +23,7 @@ class EpochText(NamedTuple):
 
     def encode(self, corpus: EncodedCorpus, epoch: int, folder: FilePath | None) -> EncodedCorpus:
         """Encodes a corpus, given in its usual pieces, for an epoch (from 0), in constant memory.
+
         The ids are in files without a name in `folder`. Their space is free again when the result
         is no longer used. Raises UserError: there is no space for the ids.
         """

@@ -33,6 +33,7 @@ def graph_normalised(lines: tf.Tensor, form: str) -> tf.Tensor:
 
 class GraphBpe(tf.Module):
     """SentencePiece inside a graph.
+
     Ops of this module are in tensorflow_text, which must be imported before such a SavedModel is
     loaded in Python. Call `tf.random.set_seed` before making an instance, not after: it deletes
     TensorFlow's kernels, and the SentencePiece model with them.

@@ -58,6 +58,7 @@ def with_special_ids(model: bytes, specials: Sequence[str], name: FilePath) -> b
 
 def _id_of(role, special, spec, pieces):
     """Returns the id of a special in a model, or None.
+
     Some models list the special as a symbol without giving it the role.
     """
     found = getattr(spec, f"{role}_id")

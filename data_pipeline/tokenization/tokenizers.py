@@ -1,4 +1,5 @@
 """Turns text into ids and back: `bpe`, `word` and `pretokenized`.
+
 A `Tokenizer` has a vocabulary for the source and one for the target. If the vocabulary is shared,
 both are the same object.
 """
@@ -45,6 +46,7 @@ class Tokenizer(NamedTuple):
 
     def save(self, folder: FilePath) -> list[Path]:
         """Writes `shared.*`, or `source.*` and `target.*`, into a folder; returns their paths.
+
         Earlier vocabularies in the folder are removed, because `load` would prefer a shared one.
         """
         for path in (Path(folder, n + self.source.file_suffix) for n in ("shared", *SIDES)):
@@ -59,6 +61,7 @@ class Tokenizer(NamedTuple):
     @classmethod
     def load(cls, kind: str, folder: FilePath, form: str = "nfc") -> "Tokenizer":
         """Reads what `save` wrote; `form` is that of the text, from `text_form.FORMS`.
+
         Raises UserError: a file is missing or damaged.
         """
         vocabulary = _VOCABULARIES[kind]
@@ -73,6 +76,7 @@ class Tokenizer(NamedTuple):
 
     def target_words(self, lines: list[str]) -> list[str]:
         """Returns lines of the target side in words, the form of translations.
+
         Lines of ready-made pieces are joined. Text that is in words already stays as it is.
         """
         return self.target.joined(lines) if self.kind == "pretokenized" else lines  # pyright: ignore[reportAttributeAccessIssue]
@@ -136,6 +140,7 @@ def sample_lines(
     source_lines: Lines, target_lines: Lines, num_pairs: int, seed: int = 0
 ) -> Iterator[str]:
     """Draws at most `num_pairs` pairs; yields their source lines, then their target lines.
+
     The lines keep the order of the corpus.
     """
     size = len(source_lines)

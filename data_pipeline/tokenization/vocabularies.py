@@ -1,4 +1,5 @@
 """Vocabularies for one side of a corpus: byte-pair encoding, words, ready-made pieces.
+
 In every vocabulary, pad, unk, bos and eos have the ids 0, 1, 2 and 3. The argument `form` is the
 form of the text, from `text_form.FORMS`, and `name` is the vocabulary's name in errors.
 """
@@ -33,6 +34,7 @@ _ENTRY = re.compile(r"[^ \t\n\r\f\v]+")
 
 class BpeVocabulary:
     """SentencePiece byte-pair encoding (Sennrich et al. 2016) with byte fallback.
+
     Decoding restores an encoded line in the form of `text_form.normalised`, except that U+2581,
     SentencePiece's own sign for a space, becomes a space.
     Raises UserError: not a SentencePiece model, or a model with other special ids.
@@ -67,6 +69,7 @@ class BpeVocabulary:
         cls, lines: Iterable[str], vocab_size: int | None, form: str = "nfc"
     ) -> "BpeVocabulary":
         """Learns merges from text. The result has fewer pieces if the text does not yield more.
+
         `vocab_size` includes 4 specials, 256 bytes and the characters of the text, but not `SIGNS`.
         Raises UserError: it is too small for the characters of the text, or there is no text.
         """
@@ -132,6 +135,7 @@ class BpeVocabulary:
 
     def encode(self, lines: Iterable[str]) -> list[list[int]]:
         """Encodes lines as lists of ids, each ending in `EOS_ID`; an empty line is `[EOS_ID]`.
+
         Works in one thread without Python's global interpreter lock: call it from several threads.
         """
         lines = [normalised(line, self.form) for line in lines]
@@ -139,6 +143,7 @@ class BpeVocabulary:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decodes the ids before the first `EOS_ID` to a line, in the form of `normalised`.
+
         Byte pieces spell any character, such as a line feed, and pieces may be parts of one.
         """
         return normalised(self.processor.decode([int(i) for i in _until_eos(ids)]), self.form)
@@ -194,6 +199,7 @@ class BpeVocabulary:
 
 class WordVocabulary:
     """Words separated by white space; a word that is not in the list becomes UNK.
+
     `words` are all entries; the first four are `SPECIALS`.
     Raises UserError: the first four entries are not `SPECIALS`, there is no other entry, an entry
     occurs twice, or an entry contains white space.
@@ -222,6 +228,7 @@ class WordVocabulary:
         cls, lines: Iterable[str], vocab_size: int | None, min_count: int, form: str = "nfc"
     ) -> "WordVocabulary":
         """Takes the `vocab_size - 4` most frequent words that occur at least `min_count` times.
+
         A `vocab_size` of None is no limit. Raises UserError: no word is left.
         """
         counts = collections.Counter(word for line in lines for word in split_words(line, form))
@@ -251,6 +258,7 @@ class WordVocabulary:
 
     def decode(self, ids: Sequence[int], unknowns: Iterable[str] | None = None) -> str:
         """Decodes the ids before the first `EOS_ID` to a line.
+
         `unknowns` are texts to write for each UNK, in order; None writes "<unk>".
         """
         ids = _until_eos(ids)
@@ -318,6 +326,7 @@ Vocabulary: TypeAlias = BpeVocabulary | WordVocabulary
 
 def piece_style(words: Iterable[str]) -> str:
     """Finds how pieces mark word boundaries: "▁" (before a word), "@@" (word continues) or "word".
+
     The more frequent mark decides, because either mark may occur as plain text.
     """
     counts = {
@@ -347,6 +356,7 @@ def _noting(lines, raised):
 
 def is_sentencepiece(path: FilePath) -> bool:
     """Returns whether a file is a SentencePiece model, by its name or its first byte.
+
     Raises UserError: the file cannot be read.
     """
     # A model begins with the tag of its first piece, 10. As a text, its first line would be empty.

@@ -1,4 +1,5 @@
 """Scaled dot-product, multi-head and masked multi-head attention.
+
 Vaswani et al. 2017, "Attention Is All You Need", section 3.2, equation 1 and figure 2. Relative
 positions: Shaw et al. 2018, "Self-Attention with Relative Position Representations".
 """
@@ -20,6 +21,7 @@ MAX_DISTANCE = 16  # Shaw et al. 2018, section 4.1: k of their base model.
 @keras.saving.register_keras_serializable("nmt_zoo")
 class ScaledDotProductAttention(keras.layers.Layer):
     """`softmax(Q K^T / sqrt(d)) V`, equation 1 of Vaswani et al. 2017.
+
     `dropout`, the share of the weights that training drops, is in [0, 1).
     Example:
         >>> layer = ScaledDotProductAttention()
@@ -45,6 +47,7 @@ class ScaledDotProductAttention(keras.layers.Layer):
         training: bool | None = None,
     ) -> tuple[Tensor, Tensor]:
         """`query [..., T, d]`, `key [..., S, d]`, `value [..., S, e]` -> output and weights.
+
         `attention_mask` is bool, broadcastable to `[..., T, S]`, True where attention is allowed.
         The output is `[..., T, e]`; the weights `[..., T, S]` are float32 and before dropout. If
         every key of a query is hidden, its weights are equal, never NaN.
@@ -118,6 +121,7 @@ class RelativeAttention(ScaledDotProductAttention):
 @keras.saving.register_keras_serializable("nmt_zoo")
 class MultiHeadAttention(keras.layers.Layer):
     """Attention in H subspaces at once, section 3.2.2 of Vaswani et al. 2017.
+
     Args:
         width: D, the size of queries, memory and output; `ValueError` unless a multiple of H.
         num_heads: H.
@@ -194,6 +198,7 @@ class MultiHeadAttention(keras.layers.Layer):
         training: bool | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Attends from `query [B, T, D]`, not yet projected, to projected keys and values.
+
         `keys` and `values`, `[B, H, S, d]` each, are from `project_memory`; `attention_mask`, bool,
         is broadcastable to `[B, H, T, S]` -> `(output [B, T, D], weights [B, H, T, S] float32)`.
         """
@@ -205,6 +210,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self, x: Tensor, keys: Tensor, values: Tensor, attention_mask: Tensor | None = None
     ) -> tuple[Tensor, ...]:
         """Attends from one position of every hypothesis to another sequence.
+
         `x [N, D]`, not yet projected; N is a multiple of B; `keys`, `values` as in `attend`;
         `attention_mask`, bool, broadcastable to `[B, H, K, S]` ->
         `(output [N, D], weights [B, H, K, S] float32)`.
@@ -231,6 +237,7 @@ class MultiHeadAttention(keras.layers.Layer):
 @keras.saving.register_keras_serializable("nmt_zoo")
 class MaskedMultiHeadAttention(MultiHeadAttention):
     """Multi-head self-attention in which position t sees positions 0..t only (section 3.2.3).
+
     `call` takes whole sequences; `step` takes one position and a cache. Both give equal results.
     """
 
@@ -264,6 +271,7 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
 
     def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, ...]:
         """Attends from the position t after those of the cache, and adds it to the cache.
+
         `x [N, D]`, `keys [N, H, t, d]` and `values [N, H, t, d]` of the cache ->
         `(output [N, D], keys [N, H, t + 1, d], values [N, H, t + 1, d])`.
         """

@@ -1,4 +1,5 @@
 """Attention with one head and a choice of score functions, as used in recurrent models.
+
 Luong et al. 2015, section 3.1, and Bahdanau et al. 2015, section 3.1 and appendix A.1.2.
 """
 
@@ -21,6 +22,7 @@ def _matrix(width, name, dtype, **settings):
 @ops.custom_gradient
 def _additive(query, keys, vector):
     """`v^T tanh(q_t + m_s)`: `[B, T, k]`, `[B, S, k]`, `[k, 1]` -> `[B, T, S]`.
+
     The gradient is written out for the reasons given in `same_shape`, and because XLA cannot
     compile TensorFlow's gradient of this function inside a loop.
     """
@@ -112,6 +114,7 @@ class SourceAttention(keras.layers.Layer):
 
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Computes all that depends on `memory [B, S, memory_width]` alone: keys and values.
+
         Keys are `[B, S, k]` for "additive", `[B, k, S]` for the other scores, so that no step has
         to transpose them. Values are `[B, S, memory_width or value_width]`.
         """
@@ -131,6 +134,7 @@ class SourceAttention(keras.layers.Layer):
         self, query: Tensor, keys: Tensor, values: Tensor, attention_mask: Tensor
     ) -> tuple[Tensor, Tensor]:
         """`query [B, T, query_width]` -> means `[B, T, size of the values]` and weights.
+
         The weights are `[B, T, S]` float32. `keys` and `values` are from `project_memory`;
         `attention_mask` is bool, broadcastable to `[B, T, S]`, True where attention is allowed.
         """

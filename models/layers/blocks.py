@@ -1,4 +1,5 @@
 """Encoder and decoder stacks of the Transformer.
+
 Vaswani et al. 2017, sections 3.1 to 3.3 and figure 1. Layer normalisation comes after the residual
 connection as published ("post"), or before the sub-layer ("pre", Xiong et al. 2020). Layers of a
 stack may share weights (Takase and Kiyono 2021).
@@ -24,6 +25,7 @@ NORM_EPSILON = 1e-6  # Added to the variance in every layer normalisation.
 
 class Residual(keras.layers.Layer):
     """The residual connection, dropout and layer normalisation around one sub-layer `f`.
+
     post: `norm(x + dropout(f(x)))`; pre: `x + dropout(f(norm(x)))`. To be used as
     `y = residual.leave(x, f(residual.enter(x)))`.
     """
@@ -50,6 +52,7 @@ class Residual(keras.layers.Layer):
 
 class LayerNorm(keras.layers.LayerNormalization):
     """Layer normalisation over the last axis, Ba et al. 2016, with the gradient in closed form.
+
     TensorFlow's gradient of the single operations reads and writes `[B, T, D]` about three times as
     often, which takes a tenth of an update's time on a CPU.
     """
@@ -186,6 +189,7 @@ class DecoderLayer(StackLayer):
         self, x: Tensor, memory: Tensor, source_mask: Tensor, training: bool | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Decodes whole target sequences.
+
         `x [B, T, D]`, `memory [B, S, D]` from the encoder, `source_mask [B, S]` bool ->
         `(x [B, T, D], self weights [B, H, T, T], cross weights [B, H, T, S])`.
         """
@@ -206,6 +210,7 @@ class DecoderLayer(StackLayer):
         source_mask: Tensor,
     ) -> tuple[Tensor, Sequence[Tensor], Tensor]:
         """Decodes the target position after the t positions of the cache.
+
         `x [N, D]`; `cache`, keys and values of self-attention, `[N, H, t, d]` each;
         `cross_keys [B, H, S, d]`, `cross_values [B, H, S, d]`; `source_mask [B, S]` bool ->
         `(x [N, D], cache of t + 1 positions, cross weights [B, H, K, S])`.
@@ -221,6 +226,7 @@ class DecoderLayer(StackLayer):
 
 def layer_order(count: int, num_distinct: int, order: str) -> list[int]:
     """Finds out which set of weights each layer of a stack uses (Takase and Kiyono 2021, figure 2).
+
     At most `count` of `num_distinct` sets are used; `order` is as `share_layers` of `Transformer`.
     Example:
         >>> layer_order(6, 3, "sequence"), layer_order(6, 3, "cycle_reversed")

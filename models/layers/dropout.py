@@ -11,6 +11,7 @@ _NUMBERS = 1 << 16  # How many different random numbers there are for a unit.
 @keras.saving.register_keras_serializable("nmt_zoo")
 class Dropout(keras.layers.Dropout):
     """Sets units to 0 while training, and scales the others up so that the mean stays the same.
+
     A random number of 32 bits decides about two units, 16 bits each. On a CPU, drawing the numbers
     is the largest part of the work. The rate, the share of the units that are dropped, in [0, 1),
     is rounded to the nearest multiple of 1/65536.

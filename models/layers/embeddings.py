@@ -11,6 +11,7 @@ from nmt_zoo.models.base import Tensor
 
 def sinusoidal_positions(positions: Tensor, width: int) -> Tensor:
     """Sinusoids of geometrically growing wave length, section 3.5.
+
     `PE(p, 2i) = sin(p / 10000^(2i/D))`, `PE(p, 2i+1) = cos(p / 10000^(2i/D))`. They are computed,
     not looked up, so sentences may be of any length. `positions [T]` int32, counted from 0;
     `width`, D, even -> `[T, D]` float32.
@@ -22,6 +23,7 @@ def sinusoidal_positions(positions: Tensor, width: int) -> Tensor:
 
 def rotate(x: Tensor, first: int | Tensor = 0) -> Tensor:
     """Rotates pairs of units by angles that grow with the position, Su et al. 2021, equation 34.
+
     The product of a rotated query and a rotated key depends on their distance only, not on where
     they are. The paper pairs units 2i and 2i + 1. Here i and i + d/2 are a pair, which is the same
     but for the order of the units, and quicker. `x [..., T, d]`, d even, at positions `first` (int
@@ -42,6 +44,7 @@ def _angles(positions, width):
 @keras.saving.register_keras_serializable("nmt_zoo")
 class Embedding(keras.layers.Embedding):
     """As `keras.layers.Embedding`, but quick under mixed precision.
+
     Keras casts the whole table to the compute dtype at every look-up. Without its automatic casts,
     only the vectors that have been looked up are cast.
     """

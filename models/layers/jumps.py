@@ -1,4 +1,5 @@
 """The hidden Markov alignment model: alignment links depend on the link of the previous word.
+
 Vogel, Ney and Tillmann 1996, "HMM-Based Word Alignment in Statistical Translation"; NULL as Och and
 Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", section 2.1.2.
 `training.ways.expectation_maximisation.jump_estimates` implements the same model for expectation
@@ -61,6 +62,7 @@ class Jumps(keras.layers.Layer):
 
     def transitions(self, source_mask: Tensor) -> tuple[Tensor, Tensor]:
         """Computes the probabilities of the next source position from `source_mask [B, S]` bool.
+
         Returns `[B, S + 1, S]` float32, the probability of each word after each previous source
         word, and `[B, S]` float32, the probability of NULL; for each previous word they sum to 1.
         """
@@ -76,6 +78,7 @@ class Jumps(keras.layers.Layer):
 
     def filtered(self, source_mask: Tensor, translation: Tensor) -> Tensor:
         """The forward algorithm: P(source position of token t | target tokens before it).
+
         `source_mask [B, S]` bool; `translation [B, T, S]` float32, t(target token | source word),
         rows may be scaled -> `[B, T, S]` float32; rows sum to 1.
         """
@@ -92,6 +95,7 @@ class Jumps(keras.layers.Layer):
 
     def smoothed(self, source_mask: Tensor, translation: Tensor, target_mask: Tensor) -> Tensor:
         """Forward-backward: P(source position of token t | all target tokens).
+
         `source_mask [B, S]` bool, `target_mask [B, T]` bool -> `[B, T, S]` float32; rows sum to 1.
         """
         words, null_prior = self.transitions(source_mask)
@@ -131,6 +135,7 @@ def first_place(source_mask: Tensor) -> Tensor:
 
 def arrive(place: Tensor, words: Tensor) -> Tensor:
     """Computes the prior of source words for the next target word, without NULL.
+
     `place [B, K, S + 1]`, of K hypotheses; `words [B, S + 1, S]` from `Jumps.transitions` ->
     `[B, K, S]`.
     """
@@ -139,6 +144,7 @@ def arrive(place: Tensor, words: Tensor) -> Tensor:
 
 def move(place: Tensor, posterior: Tensor, null: Tensor) -> Tensor:
     """Computes the place after a target word, from the place before it, `[B, K, S + 1]`.
+
     `posterior [B, K, S]`, distribution of the word's source position; `null [B, 1, S]` bool, True
     at NULL.
     """

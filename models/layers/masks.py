@@ -27,6 +27,7 @@ def causal_mask(length: int | Tensor) -> Tensor:
 
 def masked_softmax(scores: Tensor, attention_mask: Tensor | None = None) -> Tensor:
     """Computes weights that sum to 1 over the last axis and are 0 where the mask is False.
+
     `scores [..., S]`; `attention_mask`, bool, broadcastable to their shape, or None, which allows
     all -> `[..., S]` float32. If every key is hidden, all weights are equal, never NaN.
     """

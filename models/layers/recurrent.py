@@ -1,4 +1,5 @@
 """Recurrent cells and layers.
+
 Every cell has one matrix from its inputs to all its gates and one from its state to all its gates.
 So the inputs of all time steps are projected at once before the loop, and a step in the loop needs
 one matrix product.
@@ -99,6 +100,7 @@ def _per_gate(make_initializer, num_gates):
 
 class RecurrentCell(keras.layers.Layer):
     """Base class of all cells: weights, and the projection of their inputs.
+
     Input weights are initialised as in Glorot and Bengio 2010, recurrent weights orthogonally (Saxe
     et al. 2014), both separately for each gate. Biases start at 0, except the forget gate's, which
     only `LSTMCell` has: it starts at `forget_bias`. `input_width` is the size of the inputs that
@@ -156,6 +158,7 @@ class RecurrentCell(keras.layers.Layer):
         self, projected: Tensor, state: list[Tensor], fed: Tensor | None = None
     ) -> list[Tensor]:
         """Computes one time step; returns the new state.
+
         `projected [N, gates * U]` from `project`; `state`, `num_states` tensors `[N, U]`, the first
         is the cell's output; `fed [N, fed_width]`, or None if `fed_width` is 0.
         """
@@ -183,6 +186,7 @@ class RNNCell(RecurrentCell):
 @keras.saving.register_keras_serializable("nmt_zoo")
 class GRUCell(RecurrentCell):
     """The gated recurrent unit, Cho et al. 2014, with the reset gate after the product.
+
     `r = sigmoid(W_r x + U_r h' + b_r)`, `z = sigmoid(W_z x + U_z h' + b_z)`,
     `n = tanh(W x + b + r * (U h' + b'))`, `h = (1 - z) * n + z * h'`. The paper has `U (r * h')`
     instead. This form, also used by cuDNN, needs one matrix product per step instead of two in
@@ -215,6 +219,7 @@ class GRUCell(RecurrentCell):
 @keras.saving.register_keras_serializable("nmt_zoo")
 class LSTMCell(RecurrentCell):
     """Long short-term memory with a forget gate, Gers et al. 2000.
+
     `i, f, o = sigmoid(W x + U h' + b)`, `g = tanh(W_g x + U_g h' + b_g)`, `c = f * c' + i * g`,
     `h = o * tanh(c)`. The state is `[h, c]`; the columns of the weights are in the order i, f, o,
     g. With an initial bias of 1, an untrained forget gate remembers (Jozefowicz et al. 2015).
@@ -240,6 +245,7 @@ CELLS = {"rnn": RNNCell, "gru": GRUCell, "lstm": LSTMCell}
 @keras.saving.register_keras_serializable("nmt_zoo")
 class RecurrentLayer(keras.layers.Layer):
     """A cell, one of `CELLS`, that reads a sequence from its first token.
+
     `call` takes whole sequences; `step` takes one position and `fed`. Both give equal results.
     Example:
         >>> layer = RecurrentLayer("lstm", input_width=3, units=4)
@@ -275,6 +281,7 @@ class RecurrentLayer(keras.layers.Layer):
         self, x: Tensor, state: list[Tensor] | None = None, step_mask: Tensor | None = None
     ) -> tuple[Tensor, list[Tensor]]:
         """Reads whole sequences `[B, T, input_width]`; returns outputs `[B, T, U]` and last state.
+
         The first state is a list of `[B, U]`; None for zeros. `step_mask [B, T]` bool is True for
         real tokens. Padding leaves the state unchanged, so it has no effect in either direction.
         """

@@ -94,6 +94,7 @@ class RecurrentDecoder(keras.layers.Layer):
 
     def attend(self, query: Tensor, context: dict[str, Tensor]) -> tuple[Tensor | None, Tensor]:
         """`query [B, T, U]` -> `(context vectors [B, T, *], weights [B, T, S] float32)`.
+
         Without attention, the vectors are None and the weights are equal on all real tokens.
         """
         source_mask = context["source_mask"][:, None, :]
@@ -127,6 +128,7 @@ class RecurrentDecoder(keras.layers.Layer):
         kept: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any], Tensor]:
         """Decodes one target position; returns `(output [N, U], state, weights [N, S])`.
+
         Args:
             projected: `[N, gates * U]`, the token's embedding, projected by the lowest cell.
             state: `{"cells": [[N, U], ...]}`, `num_states` tensors per layer, lowest layer first;
@@ -174,6 +176,7 @@ class RecurrentDecoder(keras.layers.Layer):
         training: bool | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Decodes whole target sequences, `embedded [B, T, embedding_width]`.
+
         `state` is the first state, as in `step`, with B rows. Returns outputs `[B, T, U]` and
         weights `[B, T, S]` float32; these may be None unless `need_weights`, if they cost extra.
         """

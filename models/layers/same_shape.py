@@ -1,4 +1,5 @@
 """Arithmetic of tensors of equal shapes, for loops over time.
+
 The gradients of `+`, `*`, `where` and batched matrix products have to undo broadcasting. If the
 batch size is unknown, TensorFlow checks at every step whether operands were broadcast, and its
 loops store the shapes of all operands for this check. With small states, that is more work than the

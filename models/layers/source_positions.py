@@ -1,4 +1,5 @@
 """Priors of alignment links: the position models of IBM Models 1 and 2.
+
 A position model gives, for each target word, a prior over the n source positions of the sentence.
 The last position, `</s>`, is NULL. `position_estimates` in `training.ways.expectation_maximisation`
 implements the same models for expectation maximisation.
@@ -22,6 +23,7 @@ def lengths_of(mask: Tensor) -> Tensor:
 
 def is_null(source_mask: Tensor) -> Tensor:
     """`[B, S]` bool -> `[B, S]` bool, True at the last real position, which is NULL.
+
     In a row of nothing but padding, which fills up a batch of fixed shape, NULL is the first
     position, so that probabilities and their gradients stay finite there.
     """
@@ -36,6 +38,7 @@ class Uniform(keras.layers.Layer):
         self, target_positions: Tensor, source_mask: Tensor, target_lengths: Tensor
     ) -> Tensor:
         """Computes P(source position | target position).
+
         `target_positions [T]` int32, counted from 0; `source_mask [B, S]` bool;
         `target_lengths [B]` float32, in tokens with `</s>` -> `[B, T, S]` float32, or `[B, 1, S]`
         if equal for all positions.
@@ -49,6 +52,7 @@ class Uniform(keras.layers.Layer):
 
 class PositionTable(keras.layers.Layer):
     """Model 2: a probability for each source and target position and n; Brown et al., section 4.2.
+
     There, it depends on the length of the target, too, which is not known while translating.
     `max_positions` is the largest n and the number of target positions in the table; beyond them,
     the prior is uniform.
@@ -88,6 +92,7 @@ class PositionTable(keras.layers.Layer):
 
 class Diagonal(keras.layers.Layer):
     """Model 2 by distance from the diagonal; Dyer, Chahuneau and Smith 2013, section 2.
+
     NULL has the fixed probability `null_probability`, in (0, 1); the N source words share the rest
     in proportion to exp(-tension |i / m - j / N|), where i is the target position, m the number of
     target tokens and j the source position, both positions counted from 1.

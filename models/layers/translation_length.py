@@ -13,6 +13,7 @@ from nmt_zoo.models.layers.source_positions import lengths_of
 @keras.saving.register_keras_serializable("nmt_zoo")
 class TranslationLength(keras.layers.Layer):
     """A logistic distribution whose mean is linear in the source length n, in tokens with `</s>`.
+
     The mean is intercept + slope n, at least 1. The variance is proportional to n, like the
     variance of a sum of independent parts. `parameters` holds the intercept, the slope and the
     variance per source token; these are measured, not trained.
@@ -37,6 +38,7 @@ class TranslationLength(keras.layers.Layer):
 
     def end_probability(self, num_words: Tensor, source_mask: Tensor) -> Tensor:
         """Computes P(the translation has exactly `num_words` words | it has at least `num_words`).
+
         `num_words` is a scalar, without `</s>`; `source_mask [B, S]` bool -> `[B]` float32.
         """
         variance = self.parameters[2] * ops.cast(lengths_of(source_mask), "float32")

@@ -81,6 +81,7 @@ class TranslationTable(keras.layers.Layer):
 
     def set_word_pairs(self, source_words: np.ndarray, target_words: np.ndarray) -> None:
         """Sets the word pairs that have a logit.
+
         `source_words [P]` int, rising; `target_words [P]` int, rising within a source word.
         """
         starts = np.searchsorted(source_words, np.arange(self.source_vocab_size + 1))
@@ -90,6 +91,7 @@ class TranslationTable(keras.layers.Layer):
 
     def set_probabilities(self, probabilities: np.ndarray) -> None:
         """Sets the probability of every word pair; what is missing from a row's sum of 1 is spread.
+
         `probabilities [P]` float64; no row sums to more than 1. Probability is missing where a
         sparse prior has taken it from the pairs of rare words. If it were divided among the other
         pairs of the row, rare source words would explain any target word that occurs with them.
@@ -101,6 +103,7 @@ class TranslationTable(keras.layers.Layer):
 
     def freeze(self) -> None:
         """Makes `exp(logits)` of every row sum to 1, so that later calls need not normalise.
+
         This does not change the probabilities. The table cannot be trained afterwards.
         """
         self.logits.assign(self.logits - ops.take(self._log_totals(), self.source_words))
@@ -125,6 +128,7 @@ class TranslationTable(keras.layers.Layer):
 
     def look_up(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """Returns the probability of each target word given each source word of its sentence.
+
         `source_ids [B, S]` int32, `target_ids [B, T]` int32 -> `[B, T, S]` float32.
         """
         source_ids, wanted = source_ids[:, None, :], target_ids[:, :, None]

@@ -1,4 +1,5 @@
 """Converts a Transformer to a model of CTranslate2, an inference engine in C++.
+
 CTranslate2 (https://github.com/OpenNMT/CTranslate2) is an optional package. It is imported where it
 is used.
 """
@@ -67,6 +68,7 @@ def write(
     model: TranslationModel, tokenizer: Tokenizer, folder: Path, *, quantization: str, **about: Any
 ) -> None:
     """Writes everything that translation with CTranslate2 needs into an empty folder.
+
     Besides the model, these are the tokenizer, a JSON file of facts, and a README.md. `about` holds
     facts to record: `config`, the model's configuration, `max_input_tokens`, the longest source
     sentence, and any others. Raises as `convert`.
@@ -92,6 +94,7 @@ def convert(
     quantization: str = "float32",
 ) -> None:
     """Writes `model.bin`, `config.json` and the vocabularies into a folder, which must exist.
+
     `num_positions` is the length of the longest sentence on either side, in tokens including
     `</s>`: CTranslate2 computes other sinusoids than the paper, so those of the model are stored.
     `quantization`, the number format of the weights, is one of `QUANTIZATIONS`. Raises `UserError`

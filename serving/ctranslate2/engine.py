@@ -50,6 +50,7 @@ _LIMITS = range(2, 1_000_001)  # Of --max_input_tokens.
 
 class CTranslate2Export:
     """A version that `export.py --format=ctranslate2` wrote.
+
     Offers `config`, `summary` and `load`, as `ModelDirectory` does. `folder` is a version's folder,
     or the folder of all versions, of which the newest is taken. Raises `UserError` if there is no
     such export, or it is damaged.
@@ -101,6 +102,7 @@ class CTranslate2Export:
 
 class CTranslate2Engine:
     """Searches with a model of CTranslate2; to be given to a `Translator`. It aligns no words.
+
     `about` is what the export recorded, see `conversion.write`. Raises `UserError` if the model
     cannot be read, or the package is missing.
     """
@@ -128,6 +130,7 @@ class CTranslate2Engine:
 
     def check(self, options: SearchOptions, max_input_tokens: int) -> None:
         """Raises `UserError` if the engine cannot follow an option, or has too few positions.
+
         `max_input_tokens` is the longest source sentence, in tokens including `</s>`.
         """
         for name, default in SearchOptions._field_defaults.items():
@@ -149,6 +152,7 @@ class CTranslate2Engine:
         self, source: Sequence[list[int]], n_best: int, options: SearchOptions
     ) -> list[Hypotheses]:
         """Searches lists of ids with EOS, of similar length; finds K hypotheses whatever `n_best`.
+
         Returns `Hypotheses` for each sentence, without the axis B.
         """
         del n_best

@@ -26,6 +26,7 @@ _SCORES = ("bleu", "chrf", "ter")
 
 def read_scores(folder: Path) -> dict[str, Any] | None:
     """Reads the metrics and the number of sentences in a folder's `scores.json`, if there is one.
+
     `translate.py --save_scores` writes that file. Raises `UserError` if it holds something else.
     """
     path = folder / "scores.json"
@@ -67,6 +68,7 @@ def write_card(
     folder: Path, *, directories: Sequence[ModelDirectory], config: dict[str, Any], facts: Any
 ) -> None:
     """Writes `model_card.json`, and the same for people as `MODEL_CARD.md`.
+
     There are several `directories` for an ensemble; `config` is that of the first model. `facts`
     are further entries of the card, of any type that JSON has. Raises `UserError` if the recorded
     scores cannot be read, and `OSError` if a file cannot be written.

@@ -51,6 +51,7 @@ def checked(values: tf.Tensor, refusal: Any) -> tf.Tensor:
 
 def refuse(is_bad: tf.Tensor, values: tf.Tensor, message: str) -> tf.Operation:
     """Ends the request if a value is bad; the error names the first one.
+
     `is_bad`, bool, has the shape of `values`. `message` has `{}` twice: for the value's index,
     counted from 0, and for the value. Returns the checking operation.
     """

@@ -320,6 +320,7 @@ def write_saved_model(
     make_requests: Callable[[Mapping[str, Any]], Sequence[Any]],
 ) -> Mapping[str, Any]:
     """Writes a SavedModel that a stock server can load, and its warm-up requests.
+
     `folder`, of the version, does not exist or is empty. `make_requests` is called after the
     SavedModel is written, and makes the warm-up requests (see `warm_up.write_requests`) from the
     signatures, name -> `SignatureDef`, which are also returned. Raises `UserError` if a stock

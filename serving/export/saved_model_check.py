@@ -1,4 +1,5 @@
 """Compares a SavedModel with the model that it was made from.
+
 The SavedModel runs in a fresh process, in `saved_model_client` and without this project's code, so
 that anything missing from it is noticed here and not on a server.
 """
@@ -52,6 +53,7 @@ def check(
     max_tokens: int,
 ) -> list[Any]:
     """Calls every signature of a SavedModel and compares its answers with the model's.
+
     `max_tokens` is the longest line that the SavedModel accepts, on either side; no line has more.
     `translations` has one for each line, found by the same search. Returns the requests, which have
     a signature and inputs. Raises `UserError` if the SavedModel fails, or its answers differ.

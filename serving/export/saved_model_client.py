@@ -19,6 +19,7 @@ import tensorflow as tf
 @contextlib.contextmanager
 def loaded(folder: Any) -> Iterator[Callable]:
     """Loads a SavedModel; yields `answer(signature, inputs)`, which returns name -> array.
+
     `inputs` are name -> nested lists or arrays.
     """
     import tensorflow_text  # noqa: F401 - registers the ops of its tokenizer

@@ -29,6 +29,7 @@ class ServerError(Exception):
 
 class RestClient:
     """Sends requests to the REST API at an address such as `http://localhost:8501`.
+
     `seconds` is the longest time to wait for an answer.
     """
 
@@ -39,6 +40,7 @@ class RestClient:
 
     def predict(self, signature: str, inputs: Mapping[str, Any]) -> Any:
         """Calls a signature; returns name -> nested lists, or the lists alone if it has one output.
+
         `inputs` are name -> nested lists. Raises `ServerError` if the server refuses, or does not
         answer.
         """
@@ -126,6 +128,7 @@ def translations(
     n_best: int = DEFAULT,
 ) -> list[list[tuple[float, str]]]:
     """Returns for each line a list of `n_best` different (score, translation), the best first.
+
     `server` is a client. Raises `ServerError` if it refuses, or does not answer.
     """
     rows = len(lines)

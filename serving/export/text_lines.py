@@ -20,6 +20,7 @@ def joined(
     length_penalty: float | tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Joins the translations of all R lines to B texts, as `Translator` does.
+
     `lines` is ragged `[B, lines]`. `texts [R]`, strings, and `scores [R]` float32 belong to the
     best translation of each line, the first in `found`. `length_penalty` is a float, or `[B]`
     float32. Returns `[B]` strings, with a line feed between lines, and their scores `[B]` float32:

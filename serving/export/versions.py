@@ -14,6 +14,7 @@ from nmt_zoo.common.locks import lock
 @contextlib.contextmanager
 def unfinished_version(folder: Path) -> Iterator[Path]:
     """Makes a folder to fill and `publish`; removes it afterwards if it was not published.
+
     The new folder lies in the folder of versions, which is locked: a second export waits.
     Unfinished versions that killed exports left there are removed. Raises `UserError` if the folder
     cannot be written.

@@ -1,4 +1,5 @@
 """Requests that a server answers before it shows a version as available: its warm-up.
+
 The first call of a signature takes seconds, which no client should wait for. TensorFlow Serving and
 `serve.py` read the requests from `assets.extra/tf_serving_warmup_requests` in the version's folder,
 a file of `PredictionLog`. Its package of protocol buffers is not needed: a request has a name, a
@@ -34,6 +35,7 @@ def sample_requests(
     tokenizer: Tokenizer, signatures: Mapping[str, Any], max_input_tokens: int
 ) -> list[WarmUpRequest]:
     """Makes a request of the `SAMPLES` to each signature of a `ServingModule`.
+
     `signatures` are name -> `SignatureDef`. Samples above `max_input_tokens` are left out.
     """
     both = zip(tokenizer.source.encode(SAMPLES), tokenizer.target.encode(SAMPLES), strict=True)
@@ -57,6 +59,7 @@ def write_requests(
     folder: Path, requests: Sequence[Any], signatures: Mapping[str, Any], name: str
 ) -> None:
     """Writes warm-up requests, of each signature the first and the last.
+
     `requests` have the attributes of `WarmUpRequest`; `signatures` are name -> `SignatureDef`.
     Raises `OSError` if the file cannot be written.
     """
@@ -83,6 +86,7 @@ def write_requests(
 
 def read_requests(folder: Path) -> list[WarmUpRequest]:
     """Reads the warm-up requests of a version, if it has any.
+
     Raises `UserError` if the file is damaged.
     """
     path = folder / EXTRA / _FILE

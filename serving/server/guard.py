@@ -1,4 +1,5 @@
 """Protects a local server from other web pages, and its answers from being read as something else.
+
 A web page of another site can make a browser send requests to this computer. Two headers that the
 page cannot choose show where a request comes from: `Origin` is the page's site, and `Host` is the
 name under which the browser found the server. So a request passes only if its origin is this
@@ -34,6 +35,7 @@ HEADERS = {
 
 class Guard:
     """ASGI middleware: checks Host and Origin, adds headers, logs, and answers errors in JSON.
+
     `names` are the lower-case host names that are allowed besides addresses and `localhost`; `log`
     is called with a line for each request.
     """

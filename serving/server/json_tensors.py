@@ -1,4 +1,5 @@
 """JSON of TensorFlow Serving's REST API, from and to tensors.
+
 A request has its inputs in rows, `{"instances": ["a", "b"]}`, or in columns, `{"inputs": ["a",
 "b"]}`. If a signature has several inputs, rows are objects, `{"instances": [{"source": "a",
 "target": "b"}]}`, and columns are an object of lists, `{"inputs": {"source": ["a"], "target":
@@ -35,6 +36,7 @@ def inputs_of(
     request: Mapping[str, Any], infos: Mapping[str, Any], max_rows: int
 ) -> tuple[dict[str, np.ndarray], bool]:
     """Returns the inputs of a request, name -> array, and whether they are in rows.
+
     `infos` are the inputs of the signature, name -> `TensorInfo`. Raises `Refusal` if the request
     does not fit the signature, or has too many rows.
     """
@@ -65,6 +67,7 @@ def inputs_of(
 
 def tensor(values: Any, info: Any, name: str, max_rows: int) -> np.ndarray:
     """Makes a tensor of the type and the rank of `info`, strings as bytes.
+
     `values` is a value, or nested lists of values. Raises `Refusal` if a value has another type, or
     the lists have another depth, different lengths or too many rows.
     """
@@ -117,6 +120,7 @@ def _as_bytes(value):
 
 def answer(outputs: Mapping[str, np.ndarray], in_rows: bool, warnings: Sequence[str] = ()) -> bytes:
     """Returns the body of an answer, JSON; its key `warnings` is left out if there are none.
+
     Raises `Refusal` if outputs in rows have different numbers of rows.
     """
     values = {name: _plain(array, name) for name, array in sorted(outputs.items())}

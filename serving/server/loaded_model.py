@@ -15,6 +15,7 @@ from nmt_zoo.serving.server.refusals import not_an_answer
 
 class LoadedModel:
     """A SavedModel that answers requests; several threads may call it.
+
     Raises `UserError` if it cannot be loaded.
     """
 
@@ -36,6 +37,7 @@ class LoadedModel:
         self, signature: str, inputs: Mapping[str, np.ndarray], seconds: float
     ) -> dict[str, np.ndarray]:
         """Calls a signature; returns name -> array, strings as bytes.
+
         Raises `Refusal` if the model does not answer, or not in `seconds`.
         """
         asked = self.signatures[signature]
@@ -50,6 +52,7 @@ class LoadedModel:
 
     def is_joinable(self, signature: str) -> bool:
         """Says whether requests of a signature can be answered together.
+
         Each input has one value a row. Each output has rows of a fixed size; others are padded to
         the longest row, so that an answer would depend on the other requests.
         """

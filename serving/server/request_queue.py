@@ -1,4 +1,5 @@
 """Answers requests that arrive at the same time together.
+
 A few threads call the model. A request that finds one of them idle is answered at once. The others
 wait, and the next idle thread takes all that wait for the same signature, up to a number of rows.
 So requests wait for no timer, and the more there are, the larger their batches.
@@ -32,6 +33,7 @@ class _Item:
 
 class RequestQueue:
     """The queue in front of the model; to be used in one event loop.
+
     Joins requests up to `max_rows` rows, and computes `num_threads` batches at the same time. After
     `seconds`, a request is given up.
     """
@@ -47,6 +49,7 @@ class RequestQueue:
         self, model: LoadedModel, signature: str, inputs: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
         """Returns the outputs of a signature, name -> array.
+
         Raises `Refusal` if the model does not answer, or not in time.
         """
         lengths = {array.shape[:1] for array in inputs.values()}
@@ -114,6 +117,7 @@ async def within(seconds: float, result: Awaitable) -> Any:
 
 def _answers(batch):
     """Answers requests together; returns outputs or a `Refusal` for each.
+
     A request that the model refuses must not harm the others: then each half is answered alone.
     """
     try:

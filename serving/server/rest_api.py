@@ -116,6 +116,7 @@ class RestApi:
 
     async def _read(self, request):
         """Reads a body; of one that is too large, the rest is dropped, so that an answer arrives.
+
         A client that is still sending would not read the answer.
         """
         limit, parts, size = self._limits.max_body_bytes, [], 0

@@ -17,6 +17,7 @@ _WARM_UP_SECONDS = 600  # For each request.
 
 class ServedVersions:
     """Serves the newest of the versions 1, 2, 3, ... in a folder, and replaces it by newer ones.
+
     As in TensorFlow Serving, one version is served at a time. Its successor is loaded beside it, so
     that no request has to wait, and the old one is closed after its last request. `load` gets a
     version's folder. Raises `UserError` if there is no version, or it cannot be loaded.
@@ -45,6 +46,7 @@ class ServedVersions:
     @contextlib.contextmanager
     def use(self, name: str, number: int | None = None) -> Iterator[LoadedModel]:
         """Yields the model for a request; it is not closed within the `with` block.
+
         Raises `Refusal` if the model, or a version of this number, is not served.
         """
         if name != self._name or number not in (None, self.number):
@@ -60,6 +62,7 @@ class ServedVersions:
 
     def status(self, name: str, number: int | None = None) -> dict[str, Any]:
         """Returns the states of all known versions, or of one, as a dict for JSON.
+
         Raises `Refusal` if there is no such version.
         """
         if name != self._name:
@@ -82,6 +85,7 @@ class ServedVersions:
 
     async def refresh(self) -> None:
         """Loads the newest version of the folder if it is not the one that is served.
+
         Files decide, not the number, which an export into an emptied folder takes again. A version
         that cannot be loaded, perhaps because it is still being copied, is tried again when its
         files have changed.
@@ -121,6 +125,7 @@ class ServedVersions:
 
 def load_warm(folder: str | Path) -> LoadedModel:
     """Loads a version and answers its warm-up requests, because the first calls take long.
+
     Raises `UserError` if it cannot be loaded, or fails to answer one of them.
     """
     requests, model = read_requests(folder), LoadedModel(folder)

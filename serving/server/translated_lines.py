@@ -1,4 +1,5 @@
 """Requests for translations: lines of several sentences, and warnings about unusual lines.
+
 A signature translates lines if it has an input `text` and outputs `translation` and `score`, one or
 several for each line, see `serving.export.saved_model`. All other requests pass unchanged.
 """
@@ -22,6 +23,7 @@ _ROW = re.compile(r"^(\w+\[)(\d+)(?=\])")  # At the beginning of a refusal's mes
 
 class LineTranslations:
     """Answers requests; each sentence of a line may be translated by itself, as in translate.py.
+
     The translations of its sentences are joined, and their scores averaged. `split_sentences` is
     "auto", "always" or "never", see translate.py. The model gets at most `max_rows` rows at once.
     After `seconds`, a request is given up.
