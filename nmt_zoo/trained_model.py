@@ -15,6 +15,8 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.decoding.alignment.aligner import Aligner
 from nmt_zoo.decoding.pictures.attention_pictures import save_attention, title_of, usual_layer
+from nmt_zoo.decoding.pictures.embedding_points import embedding_points
+from nmt_zoo.decoding.pictures.points import save_points
 from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.decoding.search.requests import translator_options
 from nmt_zoo.decoding.text.training_text import TrainingText
@@ -205,6 +207,22 @@ class TrainedModel:
         maps = {name: weights[0].numpy() for name, weights in maps.items()}
         tokens = [side.pieces(row) for side, row in zip(sides, ids, strict=True)]
         return Attention(maps, *tokens, texts, f"{self.config['model']} of {self.model_dir}")
+
+    def draw_embeddings(
+        self, path: str | os.PathLike, *, projection: str = "pca", num_words: int = 60
+    ) -> None:
+        """Draws the most frequent words of both languages in one plane, .png, .svg or .pdf.
+
+        `projection` is "pca" or "tsne" (needs scikit-learn); only for `ibm1_factored`,
+        `attention_ibm1` and `attention_ibm2`, whose words share one space.
+        Raises UserError: another model, too few words, or the file cannot be written.
+        """
+        options = {"projection": projection, "num_words": num_words, "name": self._name}
+        points = embedding_points(self.keras_model, self.tokenizer, **options)
+        try:
+            save_points(points, path)
+        except ValueError as error:
+            raise UserError(str(error)) from None
 
     def export(self, export_dir: str | os.PathLike, **options: Any) -> None:
         """Exports the model as export.py does, with a check that it translates alike.

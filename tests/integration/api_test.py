@@ -79,6 +79,15 @@ def test_links_are_positions_of_words(trained):
     assert all(0 <= i < 3 and 0 <= j < 3 for i, j in links)
 
 
+def test_words_of_both_languages_are_drawn_in_one_plane(trained, tmp_path):
+    texts = {"train_source": SOURCES, "train_target": TARGETS, "data_dir": tmp_path}
+    model = nmt_zoo.train("ibm1_factored", model_dir=tmp_path / "words", max_steps=2, **texts)
+    model.draw_embeddings(tmp_path / "words.svg", num_words=4)
+    assert "Hund" in (tmp_path / "words.svg").read_text(encoding="utf-8")
+    with pytest.raises(nmt_zoo.UserError, match="not embedded in one space"):
+        trained[0].draw_embeddings(tmp_path / "other.svg")
+
+
 def test_an_export_is_checked_and_published(trained):
     with client_in_this_process():
         trained[0].export(trained[1] / "export")
