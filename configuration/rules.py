@@ -6,8 +6,8 @@ that is not 0, false or empty, be it the default; as one of `excludes`, if the u
 value. The other conditions hold by the value alone. An empty `option` always holds.
 
 Checks that are no rules compare numbers, or look at a model, a text or files:
-`decoding.search.requests.check_requests`, `training.ways.check_options`, `UpdateWay.check` of each
-way of training, `training.opening`, and `check_flags` of the scripts.
+`decoding.search.requests.check_requests`, `training.ways.catalogue.check_options`, `check` of each
+`WayOfTraining`, `training.opening`, and `check_flags` of the scripts.
 """
 
 import re

@@ -68,7 +68,7 @@ def is_above_zero(bleu: float | None) -> bool:
 
 
 def _rank(figures, by):
-    """Returns what orders evaluations, the best last; `figures` may be of an earlier version."""
+    """Returns what orders evaluations, the best last."""
     perplexity, bleu = figures.get("perplexity"), figures.get("bleu")
     if by == "bleu" and is_above_zero(bleu):
         return 1, bleu

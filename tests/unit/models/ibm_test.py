@@ -1,6 +1,6 @@
 """The tables, priors and settings of the alignment models; their laws are in contract_test.py.
 
-tests/training/em_training_test.py tests that their likelihood and posteriors equal those of
+tests/unit/training/expectation_maximisation/iteration_test.py tests that their likelihood and posteriors equal those of
 expectation maximisation.
 """
 
