@@ -1,7 +1,7 @@
 """The tables, priors and settings of the alignment models; their laws are in contract_test.py.
 
-tests/unit/training/expectation_maximisation/iteration_test.py tests that their likelihood and posteriors equal those of
-expectation maximisation.
+`tests/unit/training/expectation_maximisation/iteration_test.py` tests that their likelihood and
+posteriors equal those of expectation maximisation.
 """
 
 import keras
