@@ -119,7 +119,8 @@ def rules_table():
     for script, rules in RULES.items():
         rows = [("flag", "needs", "excludes", "because")]
         for rule in rules:
-            if rule.option in BY_NAME and BY_NAME[rule.option].only_with and script == "train":
+            name = rule.option
+            if script == "train" and name in BY_NAME and rule.needs == _only_with(name):
                 continue
             option = f"`{in_words(rule.option)}`" if rule.option else "always"
             needs = " or ".join(f"`{in_words(each)}`" for each in rule.needs)
@@ -147,3 +148,9 @@ def options_table():
             rows.append((name, default, values, text, resumable))
         lines += ["", f"## {group}", "", *markdown(rows)]
     return lines
+
+
+def _only_with(name: str) -> tuple[str, ...]:
+    """Returns the condition that an option's entry in the table of options names already."""
+    other, values = BY_NAME[name].only_with or ("", ())
+    return (f"{other}={'|'.join(values)}",)
