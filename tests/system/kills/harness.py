@@ -29,10 +29,12 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 
 import numpy as np  # noqa: E402
 
-import train  # noqa: E402
+from nmt_zoo.command_line import train  # noqa: E402
 from nmt_zoo.command_line.console import status_of  # noqa: E402
+from nmt_zoo.command_line.flag_values import defined  # noqa: E402
 from nmt_zoo.command_line.machine import machine  # noqa: E402
 from nmt_zoo.common.files import write_text  # noqa: E402
+from nmt_zoo.configuration.resolver import options_of  # noqa: E402
 from nmt_zoo.model_directory.directory import ModelDirectory, read_archive  # noqa: E402
 from tests.tiny import corpus_flags, small_flags  # noqa: E402
 
@@ -51,7 +53,8 @@ def command(preset, folder, corpus):
     return [
         *corpus,
         *small_flags(preset),
-        *("--num_pieces=300", "--bleu_lines=5", "--max_tokens_per_batch=128"),
+        *["--num_pieces=300"] * (options_of(preset, "files", {})["tokenizer"] == "bpe"),
+        *("--bleu_lines=5", "--max_tokens_per_batch=128"),
         *(
             f"--save_every_steps={SAVE_EVERY}",
             f"--log_every_steps={LOG_EVERY}",
@@ -73,7 +76,8 @@ def start(arguments, log):
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        status = status_of(train.main, ["train", *arguments])
+        with defined(train.define_flags):
+            status = status_of(train.main, ["train", *arguments])
     finally:
         os._exit(status or 0)
 
