@@ -143,7 +143,7 @@ class CTranslate2Engine:
         found, most = options.length_limit(longest), self._num_positions
         if most is not None and found > most:
             raise UserError(
-                f"--max_length_factor and --max_length_extra allow translations of {found:,} "
+                f"--max_length_factor allows translations of {found:,} "
                 f"tokens for lines of {longest:,}, and the model was exported for at most "
                 f"{most:,}; give smaller ones, or a smaller --max_input_tokens"
             )
