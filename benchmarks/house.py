@@ -62,12 +62,12 @@ class Function(NamedTuple):
 
     @property
     def is_public(self) -> bool:
-        """Whether neither the function nor its class has a leading underscore."""
+        """Returns whether neither the function nor its class has a leading underscore."""
         return not (self.node.name.startswith("_") or self.owner.startswith("_"))
 
     @property
     def is_typed(self) -> bool:
-        """Whether all arguments and the result have annotations."""
+        """Returns whether all arguments and the result have annotations."""
         a = self.node.args
         every = [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
         return bool(self.node.returns) and all(

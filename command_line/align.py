@@ -134,7 +134,7 @@ class Arguments(flag_values.Arguments):
 
     @property
     def trains(self) -> bool:
-        """Whether models are trained, rather than loaded or replaced by links."""
+        """Returns whether models are trained, rather than loaded or replaced by links."""
         return not (self.model_dir or self.reverse_model_dir or self.from_alignments)
 
     @property

@@ -26,6 +26,7 @@ from nmt_zoo.command_line.flag_values import (
     beam_size_flag,
     flag,
     length_penalty_flag,
+    max_input_tokens_flag,
     read,
     with_length_penalty,
 )
@@ -88,14 +89,7 @@ class Arguments(flag_values.Arguments):
         1000,
     )
     length_penalty: float | None = length_penalty_flag(_SEARCH)
-    max_input_tokens: int = flag(
-        _SEARCH,
-        MAX_INPUT_TOKENS,
-        "Longest line that is translated, in tokens with </s>; a request with a longer line is "
-        "refused.",
-        2,
-        1_000_000,
-    )
+    max_input_tokens: int = max_input_tokens_flag(_SEARCH, MAX_INPUT_TOKENS)
     license: str = flag(_REST, "", "Licence of the model, for its model card. Default: not stated.")
     check_input: str = flag(
         _REST,

@@ -81,6 +81,16 @@ def length_penalty_flag(group: str, more: str = "") -> Any:
     return flag(group, None, text, 0.0, MAX_LENGTH_PENALTY)
 
 
+def max_input_tokens_flag(
+    group: str,
+    default: int,
+    text: str = "Longest line that is translated, in tokens with </s>; a request with a longer "
+    "line is refused.",
+) -> Any:
+    """Makes the field `max_input_tokens`; `text` says what it limits."""
+    return flag(group, default, text, 2, 1_000_000)
+
+
 def split_sentences_flag(group: str, text: str) -> Any:
     """Makes the field `split_sentences`; `text` says what it does."""
     text += (

@@ -36,6 +36,7 @@ from nmt_zoo.command_line.flag_values import (
     beam_size_flag,
     flag,
     length_penalty_flag,
+    max_input_tokens_flag,
     read,
     split_sentences_flag,
     with_length_penalty,
@@ -71,14 +72,7 @@ class Arguments(flag_values.Arguments):
         _SEARCH, ". This flag and the two below need --model_dir; an export has settings of its own"
     )
     length_penalty: float | None = length_penalty_flag(_SEARCH)
-    max_input_tokens: int = flag(
-        _SEARCH,
-        MAX_INPUT_TOKENS,
-        "Longest line that is translated, in tokens with </s>; a request with a longer line is "
-        "refused.",
-        2,
-        1_000_000,
-    )
+    max_input_tokens: int = max_input_tokens_flag(_SEARCH, MAX_INPUT_TOKENS)
     split_sentences: str = split_sentences_flag(
         _SEARCH, "Translates each sentence of a line by itself, and joins the translations"
     )

@@ -291,9 +291,8 @@ def request_of(asked: Arguments) -> Request:
         replicas = replicas_given(asked)
         options, settings = resolve(model, dataset, *flags_given, size=size, replicas=replicas)
         print_chosen("" if known else model, options, settings, size)
-    splits = splits or prepare(
-        asked, dataset
-    )  # Faults of the flags are found before long downloads.
+    # Faults of the flags have been found before long downloads.
+    splits = splits or prepare(asked, dataset)
     return Request(
         model=model,
         settings=settings,

@@ -28,6 +28,7 @@ from nmt_zoo.command_line.flag_values import (
     flag,
     given_options,
     length_penalty_flag,
+    max_input_tokens_flag,
     read,
     split_sentences_flag,
     with_length_penalty,
@@ -168,13 +169,11 @@ class Arguments(flag_values.Arguments):
         "Translations differ a little.",
         choices=("float32", "bfloat16"),
     )
-    max_input_tokens: int = flag(
+    max_input_tokens: int = max_input_tokens_flag(
         _SEARCH,
         MAX_INPUT_TOKENS,
         "Longest line that is translated in one piece, in tokens with </s>. Memory grows with its "
         "square.",
-        2,
-        1_000_000,
     )
     long_lines: str = flag(
         _SEARCH,
@@ -236,7 +235,7 @@ class Arguments(flag_values.Arguments):
 
     @property
     def sample(self) -> bool:
-        """Whether translations are drawn at random."""
+        """Returns whether translations are drawn at random."""
         return bool(self.requests.get("sample"))
 
 

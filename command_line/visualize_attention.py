@@ -114,7 +114,7 @@ class Arguments(flag_values.Arguments):
 
     @property
     def has_choice(self) -> bool:
-        """Whether flags choose the attention, layer or head."""
+        """Returns whether flags choose the attention, layer or head."""
         return bool(self.given & {*_CHOICE})
 
 

@@ -53,14 +53,14 @@ def open_run(request: Request) -> Run | None:
         UserError: flags, text and directory do not fit together.
     """
     place = _open_place(request)
-    if not place.is_new and request.way.is_complete(place.directory):
+    if place is None:
         return None
     run = _make_run(place)
     return timing.decide(run) if run.is_new else run
 
 
 def _open_place(request):
-    """Opens the `_Place` of a run; a directory that holds a run is locked."""
+    """Opens the `_Place` of a run, and locks a directory that holds one; None if it is complete."""
     devices = start_devices(request.options, request.distribution, request.num_replicas)
     text = open_text(request.model, request.splits, request.options)
     directory = devices.directory(request.model_dir)
@@ -79,7 +79,9 @@ def _open_place(request):
             print_faults(request.model, request.given, own=request.dataset == "files")
     else:
         check_same_run(directory, config)
-        if not (request.dry_run or request.way.is_complete(directory)):
+        if request.way.is_complete(directory):
+            return None
+        if not request.dry_run:
             directory.lock.acquire()
     return _Place(request, devices, text, directory, requested, config, companion, is_new)
 
