@@ -3,8 +3,8 @@
     python benchmarks/starting.py --model_dir=runs/demo --sentence="A dog runs ." \
         --output=docs/results/speed/starting.json
 
-Every round runs all cases, one after the other; a case's figures are its seconds, and their ratio to
-`import tensorflow` of the same round. `--root` names other checkouts to measure in turns with this.
+Every round runs all cases in turns; a case's figures are its seconds, and their ratio to
+`import tensorflow` of the same round. `--root` names other checkouts to measure besides this one.
 """
 
 import argparse
