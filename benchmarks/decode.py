@@ -101,7 +101,8 @@ def transformer_case(directory, lines, folder):
         rng = np.random.default_rng(SEED)
         words = rng.integers(4, FLAGS.pieces, (len(lines), FLAGS.random_tokens - 1))
         lines = [" ".join(f"w{i}" for i in row) for row in words]
-    about = {"config": {"options": {"tokenizer": tokenizer.kind}}, "quantization": "float32"}
+    options = {"tokenizer": tokenizer.kind, "normalise": tokenizer.source.form}
+    about = {"config": {"options": options}, "quantization": "float32"}
     about["max_input_tokens"] = max(map(len, tokenizer.source.encode(lines)))
     write(model, tokenizer, Path(folder), **about)
     engines = our_engines(source, FLAGS.pieces, FLAGS.threads)

@@ -74,7 +74,8 @@ class StepOutput(NamedTuple):
 
     logits: Any  # [N, V] float32, unnormalised scores of the next token.
     # The state given to the step, updated; same structure, dtypes and ranks. Axes after the first
-    # may have grown.
+    # may have grown,
+    # unless `Searchable.with_room` made room.
     state: Any
     attention: Any  # [N, S] float32, the source weights of this prediction; rows sum to 1.
 
@@ -167,6 +168,9 @@ class Searchable(keras.Model):
     scores_only_fall = True
     # True if logits are log-probabilities already, or scores that are not probabilities.
     logits_add_up = False
+    # True if XLA can compile `encode` and `decode_step`: all their shapes follow from those of the
+    # arguments.
+    can_compile = False
     # True if there is an `align` that distinguishes source words.
     has_alignment = False
     # Size of the largest tensor of `align`: numbers for each source token, and for each pair of a
@@ -184,6 +188,14 @@ class Searchable(keras.Model):
     def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
         """Returns the state of empty hypotheses: a dict, possibly empty, of tensors with B rows."""
         raise NotImplementedError
+
+    def with_room(self, state: dict[str, Any], room: int | Tensor) -> dict[str, Any]:
+        """Returns a state, of N hypotheses, whose shapes no step below `room` changes.
+
+        May be called again, with more room. By default the state itself, for models whose states do
+        not grow.
+        """
+        return state
 
     def decode_step(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]

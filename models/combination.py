@@ -43,6 +43,13 @@ class Combination(TranslationModel):
     def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
         return {name: part.initial_state(context[name]) for name, part in self.parts.items()}
 
+    @property
+    def can_compile(self) -> bool:
+        return all(part.can_compile for part in self.parts.values())
+
+    def with_room(self, state: dict[str, Any], room: int | Tensor) -> dict[str, Any]:
+        return {name: part.with_room(state[name], room) for name, part in self.parts.items()}
+
     def decode_step(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
     ) -> StepOutput:

@@ -79,6 +79,7 @@ class RecurrentTranslationModel(TranslationModel):
         TensorShape([1, 3, 90])
     """
 
+    can_compile = True
     read_with: ClassVar = {
         "rank": ("score", ("reduced_rank", "additive")),
         "forget_bias": ("cell", ("lstm",)),

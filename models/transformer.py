@@ -28,6 +28,7 @@ from nmt_zoo.models.layers.blocks import (
     layer_norm,
     layer_order,
 )
+from nmt_zoo.models.layers.caches import padded
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import TokenEmbedding, sinusoidal_positions
 from nmt_zoo.models.layers.masks import attend_to, padding_mask
@@ -69,6 +70,8 @@ class Transformer(TranslationModel):
         >>> model({"source_ids": ids, "target_in_ids": ids}).shape
         TensorShape([1, 3, 100])
     """
+
+    can_compile = True
 
     def __init__(
         self,
@@ -231,24 +234,33 @@ class Transformer(TranslationModel):
         caches = [layer.self_attention.empty_cache(batch_size) for layer in self.decoder_layers]
         return {"keys": [keys for keys, _ in caches], "values": [values for _, values in caches]}
 
+    def with_room(self, state: dict[str, Any], room: int | Tensor) -> dict[str, Any]:
+        """As `Searchable`; the caches become an entry `with_room`, with `[N, H, room, d]` each."""
+        caches = state.get("with_room", state)
+        return {"with_room": padded(caches, axis=2, room=room)}
+
     def step_features(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
     ) -> tuple[Tensor, dict[str, Any], Tensor]:
         x = self._placed(self.target_embedding(token_ids), ops.reshape(step, (1,)))  # [N, D]
+        has_room = "with_room" in state
+        caches, position = (state["with_room"], step) if has_room else (state, None)
         keys, values, cross_maps = [], [], []
         for index, layer in enumerate(self.decoder_layers):
             x, cache, weights = layer.step(  # weights [B, H, K, S]
                 x,
-                (state["keys"][index], state["values"][index]),
+                (caches["keys"][index], caches["values"][index]),
                 context["cross_keys"][index],
                 context["cross_values"][index],
                 context["source_mask"],
+                position,
             )
             keys.append(cache[0])
             values.append(cache[1])
             cross_maps.append(weights)
         attention = by_hypothesis(self._alignment(cross_maps))  # [B, K, S] -> [N, S]
-        return self._normalised(x), {"keys": keys, "values": values}, attention
+        caches = {"keys": keys, "values": values}
+        return self._normalised(x), {"with_room": caches} if has_room else caches, attention
 
     def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
         memory, source_mask, encoder_maps = self._encode(source_ids, training=False)

@@ -23,6 +23,7 @@ from nmt_zoo.models.base import (
 )
 from nmt_zoo.models.layers.attention_scores import SourceAttention
 from nmt_zoo.models.layers.blocks import FeedForward
+from nmt_zoo.models.layers.caches import appended, padded, seen
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import Embedding
 from nmt_zoo.models.layers.masks import causal_mask, padding_mask
@@ -68,16 +69,19 @@ class SimpleLayer(keras.layers.Layer):
         x, weights = self.self_attention(x, keys, values, attention_mask)
         return self.feed_forward(x, training=training) + x, weights
 
-    def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Processes the position after those of the cache, and adds it to the cache.
+    def step(
+        self, x: Tensor, keys: Tensor, values: Tensor, position: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Processes the position t after those of the cache, and adds it to the cache.
 
         `x [N, 1, D]`, `keys [N, D, t]`, `values [N, t, D]` ->
-        `(x [N, 1, D], keys [N, D, t + 1], values [N, t + 1, D])`.
+        `(x [N, 1, D], keys [N, D, t + 1], values [N, t + 1, D])`. With `position`, t as scalar
+        int32, the cache has room for further positions already and keeps its size.
         """
         new_keys, new_values = self.self_attention.project_memory(x)
-        keys = ops.concatenate([keys, new_keys], axis=2)
-        values = ops.concatenate([values, new_values], axis=1)
-        return self._from(x, keys, values, None)[0], keys, values
+        keys = appended(keys, new_keys, 2, position)
+        values = appended(values, new_values, 1, position)
+        return self._from(x, keys, values, seen(values, 1, position))[0], keys, values
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -105,6 +109,8 @@ class SimpleTransformer(TranslationModel):
         >>> model({"source_ids": ids, "target_in_ids": ids}).shape
         TensorShape([1, 3, 90])
     """
+
+    can_compile = True
 
     def __init__(
         self,
@@ -223,19 +229,29 @@ class SimpleTransformer(TranslationModel):
 
         return {"keys": zeros(self.width, 0), "values": zeros(0, self.width)}
 
+    def with_room(self, state: dict[str, Any], room: int | Tensor) -> dict[str, Any]:
+        """As `Searchable`; the caches become an entry `with_room`, with `room` positions."""
+        caches = state.get("with_room", state)
+        keys, values = padded(caches["keys"], 2, room), padded(caches["values"], 1, room)
+        return {"with_room": {"keys": keys, "values": values}}
+
     def step_features(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
     ) -> tuple[Tensor, dict[str, Any], Tensor]:
         x = self._embed(self.target_embedding, self.positions, token_ids[:, None], first=step)
+        has_room = "with_room" in state
+        caches, position = (state["with_room"], step) if has_room else (state, None)
         keys, values = [], []
         for index, layer in enumerate(self.decoder_layers):
-            x, *cache = layer.step(x, state["keys"][index], state["values"][index])
+            x, *cache = layer.step(x, caches["keys"][index], caches["values"][index], position)
             keys.append(cache[0])
             values.append(cache[1])
         # The K hypotheses of a sentence become K queries to its memory: [N, 1, D] -> [B, K, D].
         queries = by_sentence(x, ops.shape(context["source_mask"])[0])
         features, weights = self._read(queries, context)
-        return by_hypothesis(features), {"keys": keys, "values": values}, by_hypothesis(weights)
+        caches = {"keys": keys, "values": values}
+        state = {"with_room": caches} if has_room else caches
+        return by_hypothesis(features), state, by_hypothesis(weights)
 
     def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
         """As `TranslationModel`; the cross-attention is named after the decoder's last layer."""

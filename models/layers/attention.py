@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from nmt_zoo.models.base import Frozen, Tensor, dense_weights
+from nmt_zoo.models.layers.caches import appended, seen
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import rotate
 from nmt_zoo.models.layers.masks import causal_mask, masked_softmax
@@ -45,23 +46,26 @@ class ScaledDotProductAttention(keras.layers.Layer):
         value: Tensor,
         attention_mask: Tensor | None = None,
         training: bool | None = None,
+        first: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """`query [..., T, d]`, `key [..., S, d]`, `value [..., S, e]` -> output and weights.
 
         `attention_mask` is bool, broadcastable to `[..., T, S]`, True where attention is allowed.
-        The output is `[..., T, e]`; the weights `[..., T, S]` are float32 and before dropout. If
-        every key of a query is hidden, its weights are equal, never NaN.
+        `first`, scalar int32, is the position of the first query; None: the queries are at the
+        last positions of the keys. The output is `[..., T, e]`; the weights `[..., T, S]` are
+        float32 and before dropout. If every key of a query is hidden, its weights are equal, never
+        NaN.
         """
         query = query * (query.shape[-1] ** -0.5)
-        weights = masked_softmax(self.scores(query, key), attention_mask)
+        weights = masked_softmax(self.scores(query, key, first), attention_mask)
         used = ops.cast(self.weight_dropout(weights, training=training), self.compute_dtype)
-        return self.average(used, value), weights
+        return self.average(used, value, first), weights
 
-    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+    def scores(self, query: Tensor, key: Tensor, first: Tensor | None = None) -> Tensor:
         """`[..., T, d]` scaled queries and `[..., S, d]` keys -> `[..., T, S]`."""
         return ops.matmul(query, ops.swapaxes(key, -1, -2))
 
-    def average(self, weights: Tensor, value: Tensor) -> Tensor:
+    def average(self, weights: Tensor, value: Tensor, first: Tensor | None = None) -> Tensor:
         """`[..., T, S]` weights and `[..., S, e]` values -> `[..., T, e]`."""
         return ops.matmul(weights, value)
 
@@ -75,9 +79,6 @@ class RelativeAttention(ScaledDotProductAttention):
     Distances beyond `max_distance`, k in the paper, count as equal to it. `size` is d, of queries
     `[B, H, T, d]`, keys and values `[B, H, S, d]`. `sees_future` is False if all keys after a query
     are masked; such distances have no vectors.
-
-    The T queries are at the last T of the S positions. So a decoding step, which has one query,
-    does not need to be told its position.
     """
 
     def __init__(
@@ -101,17 +102,19 @@ class RelativeAttention(ScaledDotProductAttention):
         )
         super().build(query_shape)
 
-    def scores(self, query: Tensor, key: Tensor) -> Tensor:
-        of_keys = self._by_distance(self.key_vectors, ops.shape(query)[2], ops.shape(key)[2])
+    def scores(self, query: Tensor, key: Tensor, first: Tensor | None = None) -> Tensor:
+        sizes = ops.shape(query)[2], ops.shape(key)[2]
+        of_keys = self._by_distance(self.key_vectors, *sizes, first)
         return super().scores(query, key) + ops.einsum("bhtd,tsd->bhts", query, of_keys)
 
-    def average(self, weights: Tensor, value: Tensor) -> Tensor:
-        of_values = self._by_distance(self.value_vectors, *ops.shape(weights)[2:])
+    def average(self, weights: Tensor, value: Tensor, first: Tensor | None = None) -> Tensor:
+        of_values = self._by_distance(self.value_vectors, *ops.shape(weights)[2:], first)
         return super().average(weights, value) + ops.einsum("bhts,tsd->bhtd", weights, of_values)
 
-    def _by_distance(self, vectors, num_queries, num_keys):
+    def _by_distance(self, vectors, num_queries, num_keys, first):
         """Looks up the vector of every pair of positions: `[T, S, d]` in the compute dtype."""
-        query_positions = ops.arange(num_queries) + (num_keys - num_queries)
+        first = num_keys - num_queries if first is None else first
+        query_positions = ops.arange(num_queries) + first
         distances = ops.arange(num_keys)[None, :] - query_positions[:, None]
         longest = self.max_distance
         distances = ops.clip(distances, -longest, longest if self.sees_future else 0)
@@ -269,17 +272,21 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
         kernel, bias = self.joined.variables
         return ops.split(ops.matmul(x, kernel) + bias, 3, axis=-1)
 
-    def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, ...]:
+    def step(
+        self, x: Tensor, keys: Tensor, values: Tensor, position: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
         """Attends from the position t after those of the cache, and adds it to the cache.
 
         `x [N, D]`, `keys [N, H, t, d]` and `values [N, H, t, d]` of the cache ->
-        `(output [N, D], keys [N, H, t + 1, d], values [N, H, t + 1, d])`.
+        `(output [N, D], keys [N, H, t + 1, d], values [N, H, t + 1, d])`. With `position`, t as
+        scalar int32, the cache has room for further positions already and keeps its size.
         """
         by_head = (-1, self.num_heads, 1, self.width // self.num_heads)
         query, new_keys, new_values = (ops.reshape(y, by_head) for y in self._project(x))
         if self.positions == "rotary":
-            query, new_keys = (rotate(y, ops.shape(keys)[2]) for y in (query, new_keys))
-        keys = ops.concatenate([keys, new_keys], axis=2)
-        values = ops.concatenate([values, new_values], axis=2)
-        output, _ = self.attention(query, keys, values)
+            at = ops.shape(keys)[2] if position is None else position
+            query, new_keys = (rotate(y, at) for y in (query, new_keys))
+        keys = appended(keys, new_keys, 2, position)
+        values = appended(values, new_values, 2, position)
+        output, _ = self.attention(query, keys, values, seen(keys, 2, position), first=position)
         return self.output_projection(ops.reshape(output, (-1, self.width))), keys, values

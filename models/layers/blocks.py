@@ -208,14 +208,16 @@ class DecoderLayer(StackLayer):
         cross_keys: Tensor,
         cross_values: Tensor,
         source_mask: Tensor,
+        position: Tensor | None = None,
     ) -> tuple[Tensor, Sequence[Tensor], Tensor]:
         """Decodes the target position after the t positions of the cache.
 
-        `x [N, D]`; `cache`, keys and values of self-attention, `[N, H, t, d]` each;
+        `x [N, D]`; `cache`, keys and values of self-attention, `[N, H, t, d]` each, and `position`
+        as in `MaskedMultiHeadAttention.step`;
         `cross_keys [B, H, S, d]`, `cross_values [B, H, S, d]`; `source_mask [B, S]` bool ->
         `(x [N, D], cache of t + 1 positions, cross weights [B, H, K, S])`.
         """
-        y, *cache = self.self_attention.step(self.around_self.enter(x), *cache)
+        y, *cache = self.self_attention.step(self.around_self.enter(x), *cache, position)
         x = self.around_self.leave(x, y)
         y, weights = self.cross_attention.step(
             self.around_cross.enter(x), cross_keys, cross_values, attend_to(source_mask)

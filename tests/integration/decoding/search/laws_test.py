@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID
-from nmt_zoo.decoding.search import beam_search
+from nmt_zoo.decoding.search import extension
 from nmt_zoo.decoding.search.searcher import make_search
 from nmt_zoo.decoding.search.terms import EachSentence, SearchOptions
 from tests.tiny import Markov
@@ -39,8 +39,8 @@ def search(alpha=0.6, source=SOURCE, n_best=BEAM, required=None, **options):
 def without_a_stop(monkeypatch):
     """Lets every search go on to its length limit."""
     monkeypatch.setattr(
-        beam_search,
-        "_is_certain",
+        extension,
+        "is_certain",
         lambda hypotheses, *_: tf.zeros_like(hypotheses.last_ids[:, 0]) > 0,
     )
 
