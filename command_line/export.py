@@ -37,8 +37,8 @@ from nmt_zoo.configuration import rules
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.decoding.text import training_text
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS, Translator
-from nmt_zoo.model_directory.combined_models import load_models, model_directories
-from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.model_directory.combined_models import load_models
+from nmt_zoo.model_directory.directory import ModelDirectory, model_directories
 from nmt_zoo.serving.ctranslate2 import conversion
 from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export
 from nmt_zoo.serving.export import model_card, server_files, warm_up

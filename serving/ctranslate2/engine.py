@@ -31,8 +31,7 @@ from nmt_zoo.configuration.options import LENGTH_PENALTY
 from nmt_zoo.data_pipeline.text_form import FORMS
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from nmt_zoo.decoding.search.searcher import padded
-from nmt_zoo.decoding.search.terms import Hypotheses, SearchOptions
+from nmt_zoo.decoding.search.terms import Hypotheses, SearchOptions, padded
 from nmt_zoo.decoding.text.training_text import RECORD
 from nmt_zoo.serving.ctranslate2.conversion import (
     ABOUT,

@@ -9,8 +9,8 @@ import pytest
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
-from nmt_zoo.decoding.search.searcher import make_search, padded
-from nmt_zoo.decoding.search.terms import EachSentence, Hypotheses, SearchOptions
+from nmt_zoo.decoding.search.searcher import make_search
+from nmt_zoo.decoding.search.terms import EachSentence, Hypotheses, SearchOptions, padded
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.serving.ctranslate2 import conversion
 from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export
