@@ -164,12 +164,12 @@ def export_ctranslate2(
     asked: Arguments, folder: Path, model: Any, tokenizer: Any, config: dict, **search: Any
 ) -> str:
     """Writes a model for CTranslate2 into a folder; returns how many lines are alike, in words."""
-    conversion.check_convertible(model)
+    weights = conversion.weights_of(model)
     # In place of the penalty of the model directory, which --length_penalty overrides.
     config = {**config, "length_penalty": search["length_penalty"]}
     about = {"config": config, "training": ModelDirectory(asked.model_dir).summary()}
     about["max_input_tokens"] = asked.max_input_tokens
-    conversion.write(model, tokenizer, folder, quantization=asked.quantization, **about)
+    conversion.write(weights, tokenizer, folder, quantization=asked.quantization, **about)
     training_text.copy(ModelDirectory(asked.model_dir).training_text_path, folder)
     engine, tokenizer, _ = CTranslate2Export(folder).load()
     lines, translations = translations_to_compare(asked, model, tokenizer, **search)

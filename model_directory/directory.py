@@ -212,14 +212,7 @@ class ModelDirectory:
                 f"are made by train.py --model={next(iter(models.LANGUAGE_MODELS))}"
             )
         tokenizer, model = self.tokenizer(), self.new_model()
-        arrays, _ = self.read_best()
-        restore(model_arrays(model), arrays, self.best_path)
-        for name, array in arrays.items():
-            if not np.isfinite(array).all():
-                raise UserError(
-                    f"{self.best_path}: {name.removeprefix('model/')} is not finite; the training "
-                    "diverged: train again with a lower --learning_rate"
-                )
+        restore(model_arrays(model), self.finite_best(), self.best_path)
         if dtype != "float32":
             model, exact = self.new_model(dtype), model
             for weight, value in zip(model.weights, exact.weights, strict=True):
@@ -253,6 +246,17 @@ class ModelDirectory:
                 f"{error}; run the train.py command of this directory again to restore it from a "
                 "checkpoint"
             ) from None
+
+    def finite_best(self) -> Arrays:
+        """Reads the best weights as `read_best`; raises `UserError` if one is not finite."""
+        arrays, _ = self.read_best()
+        for name, array in arrays.items():
+            if not np.isfinite(array).all():
+                raise UserError(
+                    f"{self.best_path}: {name.removeprefix('model/')} is not finite; the training "
+                    "diverged: train again with a lower --learning_rate"
+                )
+        return arrays
 
     def summary(self) -> dict[str, Any]:
         """Summarises the training: state of the best weights, and minutes of the whole run."""

@@ -77,7 +77,7 @@ class SearchOptions(NamedTuple):
     temperature: float = 1.0  # Of draws, as top_k and top_p; see `constraints.draw`.
     top_k: int = 0
     top_p: float = 1.0
-    banned: Any = None  # `phrases.BannedPhrases`, or None.
+    banned: Any = None  # `banned.BannedPhrases`, or None.
     shortlist: Any = None  # `shortlist.Shortlist`, or None: all tokens are scored.
     rules: tuple = ()  # `decoding.search.rules.DecodingRule`s of the user's own.
 
