@@ -15,6 +15,8 @@ TENSORFLOW, CTRANSLATE2 = "tensorflow", "ctranslate2"
 # Flags with which both engines write the same text.
 _BOTH = {"engine", "verbose", "model_dir", "input", "input_column", "output", "tag"}
 _BOTH |= {"beam_size", "length_penalty", "split_sentences", "long_lines"}
+# With larger length penalties, CTranslate2 ends some searches before the best translation.
+_LARGEST_PENALTY = 1.0
 # Longest file in bytes for which the start takes more time than TensorFlow may save later.
 _SHORT = 100_000
 
@@ -37,9 +39,17 @@ def convert_if_chosen(asked: Any, given: set[str]) -> tuple[str, ConvertedModel 
         if asked.engine == CTRANSLATE2:
             raise
         return TENSORFLOW, None, None, str(error)
-    if asked.engine == AUTO and loaded[1].kind != "bpe":  # It gives the share of UNK to others.
-        return TENSORFLOW, None, None, f"text of --tokenizer={loaded[1].kind}"
-    return CTRANSLATE2, directory, loaded, reason or "little or unknown text, so the start counts"
+    if asked.engine == AUTO and (reason := _why_other_text(asked, *loaded)):
+        return TENSORFLOW, None, None, reason
+    return CTRANSLATE2, directory, loaded, reason or "it starts sooner, and the text is short"
+
+
+def _why_other_text(asked, _, tokenizer, config):
+    """Returns why the text of CTranslate2 would differ for a model; "" if it would be the same."""
+    if tokenizer.kind != "bpe":  # CTranslate2 gives the probability of UNK to the other words.
+        return f"--tokenizer={tokenizer.kind}"
+    penalty = config["length_penalty"] if asked.length_penalty is None else asked.length_penalty
+    return f"--length_penalty={penalty:g}" if penalty > _LARGEST_PENALTY else ""
 
 
 def _why_tensorflow(asked, given):
