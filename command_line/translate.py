@@ -232,6 +232,7 @@ class Arguments(flag_values.Arguments):
         _SCORES, "", "JSON file for the scores and settings; needs --reference."
     )
     requests: dict[str, Any] = dataclasses.field(default_factory=dict)
+    runs_on: str = TENSORFLOW  # The engine that was chosen.
 
     @property
     def sample(self) -> bool:
@@ -269,7 +270,7 @@ def start_engine(asked: Arguments) -> tuple[Arguments, list[Any], Any]:
         print(f"engine: {engine} ({reason})", file=sys.stderr)
     if engine == TENSORFLOW:
         start_tensorflow()
-    asked = dataclasses.replace(asked, engine=engine)
+    asked = dataclasses.replace(asked, runs_on=engine)
     return asked, [directory] if directory else open_directories(asked), loaded
 
 
@@ -356,7 +357,7 @@ def print_scores(
             "beam_size": 1 if asked.sample else asked.beam_size,
             "length_penalty": asked.length_penalty,
             **{name: getattr(asked, name) for name in _RECORDED},
-            "engine": asked.engine,
+            "engine": asked.runs_on,
             **asked.requests,
             "sentences": len(outputs),
             "translation_seconds": seconds,
@@ -389,10 +390,10 @@ def what_translates(asked: Arguments) -> dict[str, Any]:
         read["export_dir"] = [CTranslate2Export(asked.export_dir).best_path]
     files = {name: file_facts(paths) for name, paths in read.items()}
     names = ("model_dir", "language_model", "channel_model", "language_model_weight", "export_dir")
-    names += ("engine",)
     names += ("beam_size", "length_penalty", "precision", "max_input_tokens", "long_lines")
     names += ("replace_unknowns", "lexicon", "n_best", "split_sentences")
-    return {**{name: values[name] for name in names}, **asked.requests, **files}
+    found = {name: values[name] for name in names} | {"engine": asked.runs_on}
+    return {**found, **asked.requests, **files}
 
 
 def search_options(
@@ -472,7 +473,7 @@ def most_sentences(asked: Arguments, training_text: TrainingText | None) -> int:
 
 
 def keras_model(asked: Arguments) -> Any:
-    """Starts TensorFlow for a sentence that CTranslate2 cannot search; returns the model."""
+    """Starts TensorFlow for sentences of which CTranslate2 is not sure; returns the model."""
     start_tensorflow()
     return load_model(asked, open_directories(asked))[0]
 
@@ -492,8 +493,9 @@ def make_translator(
 
         unknowns = UnknownReplacer(model, tokenizer, lexicon)
     options = search_options(asked, directories, model, tokenizer)
-    if asked.engine == CTRANSLATE2:
-        engine, model = model, None if asked.export_dir else lambda: keras_model(asked)
+    if asked.runs_on == CTRANSLATE2:
+        sure = asked.export_dir or asked.engine == CTRANSLATE2  # Nothing else shall run.
+        engine, model = model, None if sure else lambda: keras_model(asked)
     return Translator(
         model,
         tokenizer,

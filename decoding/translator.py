@@ -67,7 +67,8 @@ class Translator:
 
     Args:
         model: the `Searchable` that translates; or with an `engine`, the function that loads it for
-            sentences that the engine cannot search, or None if they are searched by no other way.
+            sentences of which the engine is not sure, whose translation was cut or lost a part
+            that is kept; None leaves them as the engine finds them.
         batch_size: sentences translated at once; fewer if they do not fit into memory.
         max_input_tokens: longest line that is translated, in tokens including `</s>`.
         split_long_lines: translates longer lines in parts, see `split_line`.
@@ -266,22 +267,29 @@ class Translator:
         ]
         if self._engine:
             found = self._engine([s.source_ids for s in sentences], n_best, self.options)
+            if self._model:
+                cut = [k for k, hypotheses in enumerate(found) if not hypotheses.finished[0]]
+                self._search_again(found, cut, sentences, n_best)
         else:
             found = self._searcher.search(sentences, n_best)
         # Phrases share the beam, so signs are required only where they would be lost.
         lost = [k for k, piece in enumerate(batch) if self._may_require(piece, found[k])]
-        if lost:
-            required = [
-                [*sentences[k].required, *map(self.keep.sign_ids, batch[k].kept.parts)]
-                for k in lost
-            ]
-            again = [sentences[k]._replace(required=r) for k, r in zip(lost, required, strict=True)]
-            with self._lock:
-                if self._searcher is None:
-                    self._make_searcher(self._model())
-            for k, hypotheses in zip(lost, self._searcher.search(again, n_best), strict=True):
-                found[k] = hypotheses
+        for k in lost:
+            required = [*sentences[k].required, *map(self.keep.sign_ids, batch[k].kept.parts)]
+            sentences[k] = sentences[k]._replace(required=required)
+        self._search_again(found, lost, sentences, n_best)
         return found
+
+    def _search_again(self, found, places, sentences, n_best):
+        """Replaces some `Hypotheses` by those that the model finds."""
+        if not places:
+            return
+        with self._lock:  # Batches are searched at the same time.
+            if self._searcher is None:
+                self._make_searcher(self._model())
+        again = self._searcher.search([sentences[k] for k in places], n_best)
+        for k, hypotheses in zip(places, again, strict=True):
+            found[k] = hypotheses
 
     def _may_require(self, piece, found):
         """Returns whether a piece lost a part, and the search can require it."""
