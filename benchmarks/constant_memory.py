@@ -129,7 +129,7 @@ def main(argv):
             small = small_flags("transformer_tiny")
             flags = [*small, *corpus_flags(folder, train=2000), *TRAINING]
             run(["train.py", *flags, f"--model_dir={model_dir}", f"--data_dir={folder / 'data'}"])
-        command = ["translate.py", f"--model_dir={model_dir}"]
+        command = ["translate.py", f"--model_dir={model_dir}", "--engine=tensorflow"]
         command += [f"--beam_size={given.beam_size}", f"--batch_size={given.batch_size}"]
         record["rows"] = measure(command, given.lines, folder if given.file else None)
 

@@ -118,7 +118,7 @@ def transformer_case(directory, lines, folder):
 
 def compare_text(case):
     """Compares our translations with those of our engine for CTranslate2; exits unless all tie."""
-    from nmt_zoo.decoding.search.searcher import padded
+    from nmt_zoo.decoding.search.terms import padded
     from nmt_zoo.decoding.translator import Translator
     from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export
 

@@ -51,7 +51,15 @@ def results(root, data, folder):
     def trained(name, source, *flags):
         run("train.py", f"--model_dir={name}", "--intra_op_threads=1", "--seed=1", *flags)
         output = folder / f"{name}.out"
-        run("translate.py", f"--model_dir={name}", f"--input={source}", f"--output={output}")
+        # Whether a package is installed must not count.
+        engine = ["--engine=tensorflow"] if (root / "command_line" / "engines.py").exists() else []
+        run(
+            "translate.py",
+            f"--model_dir={name}",
+            f"--input={source}",
+            f"--output={output}",
+            *engine,
+        )
         found[f"{name}: translations"] = _digest(output)
         for line in (folder / name / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
             values = json.loads(line)

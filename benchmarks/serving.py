@@ -266,7 +266,8 @@ def main(argv):
             raise UserError(f"{given.source}: no lines to translate")
         write_lines(folder / "text", lines)
         model = f"--model_dir={Path(given.model_dir).resolve()}"  # Scripts run in another folder.
-        run(["translate.py", model, f"--input={folder / 'text'}", f"--output={folder / 'out'}"])
+        places = [f"--input={folder / 'text'}", f"--output={folder / 'out'}"]
+        run(["translate.py", model, "--engine=tensorflow", *places])
         run(["export.py", model, f"--export_dir={folder / 'export'}"])
         pairs = list(zip(lines, read_lines(folder / "out"), strict=True))
         record |= measure(folder / "export", pairs, given)

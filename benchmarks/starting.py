@@ -33,10 +33,17 @@ def seconds(command, root, sentence):
     return time.monotonic() - began
 
 
-def cases(root, model_dir, sentence):
-    """Returns name -> function that runs a case in a checkout and returns its seconds."""
+def cases(root, asked):
+    """Returns name -> function that runs a case in a checkout and returns its seconds.
+
+    `asked` has the flags. A checkout from before `--engine` has fewer cases.
+    """
+    model_dir, sentence = asked.model_dir.resolve(), asked.sentence
     commands = {"translate.py": ["translate.py", f"--model_dir={model_dir}"]}
-    if "engine" in (root / "command_line" / "translate.py").read_text(encoding="utf-8"):
+    if asked.export_dir:
+        command = ["translate.py", f"--export_dir={asked.export_dir.resolve()}"]
+        commands["translate.py --export_dir"] = command
+    if (root / "command_line" / "engines.py").exists():
         for engine in ("ctranslate2", "tensorflow"):
             command = [*commands["translate.py"], f"--engine={engine}"]
             commands[f"translate.py --engine={engine}"] = command
@@ -50,6 +57,7 @@ def main():
     """Measures all cases in turns; prints and writes medians."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model_dir", type=Path, required=True, help="a trained Transformer")
+    parser.add_argument("--export_dir", type=Path, help="an export of it for CTranslate2")
     parser.add_argument("--sentence", default="A dog runs .", help="what is translated")
     parser.add_argument("--root", type=Path, action="append", help="checkouts; default: this one")
     parser.add_argument("--rounds", type=int, default=5)
@@ -58,7 +66,7 @@ def main():
     measured = {IMPORT: lambda: seconds(["-c", IMPORT], ROOT, "")}
     for root in map(Path.resolve, asked.root or [ROOT]):
         suffix = f" of {root.name}" if asked.root else ""
-        for name, run in cases(root, asked.model_dir.resolve(), asked.sentence).items():
+        for name, run in cases(root, asked).items():
             measured[f"{name}{suffix}"] = run
     with recorded(asked.output) as record:
         rounds = [{name: run() for name, run in measured.items()} for _ in range(asked.rounds)]

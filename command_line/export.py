@@ -37,8 +37,8 @@ from nmt_zoo.configuration import rules
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.decoding.text import training_text
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS, Translator
-from nmt_zoo.model_directory.combined_models import load_models, model_directories
-from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.model_directory.combined_models import load_models
+from nmt_zoo.model_directory.directory import ModelDirectory, model_directories
 from nmt_zoo.serving.ctranslate2 import conversion
 from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export
 from nmt_zoo.serving.export import model_card, server_files, warm_up
@@ -164,12 +164,12 @@ def export_ctranslate2(
     asked: Arguments, folder: Path, model: Any, tokenizer: Any, config: dict, **search: Any
 ) -> str:
     """Writes a model for CTranslate2 into a folder; returns how many lines are alike, in words."""
-    conversion.check_convertible(model)
+    weights = conversion.weights_of(model)
     # In place of the penalty of the model directory, which --length_penalty overrides.
     config = {**config, "length_penalty": search["length_penalty"]}
     about = {"config": config, "training": ModelDirectory(asked.model_dir).summary()}
     about["max_input_tokens"] = asked.max_input_tokens
-    conversion.write(model, tokenizer, folder, quantization=asked.quantization, **about)
+    conversion.write(weights, tokenizer, folder, quantization=asked.quantization, **about)
     training_text.copy(ModelDirectory(asked.model_dir).training_text_path, folder)
     engine, tokenizer, _ = CTranslate2Export(folder).load()
     lines, translations = translations_to_compare(asked, model, tokenizer, **search)

@@ -157,7 +157,8 @@ def served(asked: Arguments, name: str) -> ServedVersions:
 
 def save_model(asked: Arguments, folder: Path, name: str) -> None:
     """Writes the model of --model_dir like an export, so that all that is served is the same."""
-    from nmt_zoo.model_directory.combined_models import load_models, model_directories
+    from nmt_zoo.model_directory.combined_models import load_models
+    from nmt_zoo.model_directory.directory import model_directories
     from nmt_zoo.serving.export.saved_model import ServingModule, write_saved_model
     from nmt_zoo.serving.export.server_files import EXTRA
     from nmt_zoo.serving.export.warm_up import sample_requests

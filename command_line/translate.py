@@ -14,7 +14,7 @@ python translate.py --model_dir=runs/x --input=test.en --rank=test.nbest > ranke
 
 from nmt_zoo.common import process
 
-process.start(small_operations=True)  # Before anything imports TensorFlow.
+process.start(tensorflow=False, small_operations=True)
 
 import dataclasses
 import sys
@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nmt_zoo.command_line import console, flag_values
+from nmt_zoo.command_line.engines import CTRANSLATE2, TENSORFLOW, convert_if_chosen
 from nmt_zoo.command_line.flag_values import (
     beam_size_flag,
     flag,
@@ -38,7 +39,7 @@ from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, write_json
 from nmt_zoo.configuration import rules
-from nmt_zoo.configuration.options import AUTO
+from nmt_zoo.configuration.options import AUTO, CHANNEL_WEIGHT, FUSION_WEIGHT
 from nmt_zoo.decoding.scores import (
     METRICS,
     USUAL,
@@ -50,9 +51,7 @@ from nmt_zoo.decoding.scores import (
     score_entries,
     score_lines,
 )
-from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.decoding.search.requests import FILES, OPTIONS, check_requests, translator_options
-from nmt_zoo.decoding.search.shortlist import make_shortlist
 from nmt_zoo.decoding.text import formats
 from nmt_zoo.decoding.text.input_text import open_text
 from nmt_zoo.decoding.text.kept import file_facts
@@ -67,15 +66,7 @@ from nmt_zoo.decoding.text.whole_texts import (
     unfinished,
 )
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS, Translator
-from nmt_zoo.decoding.unknowns import UnknownReplacer, read_lexicon
-from nmt_zoo.model_directory.combined_models import (
-    CHANNEL_WEIGHT,
-    FUSION_WEIGHT,
-    load_combined,
-    load_lexical_model,
-    model_directories,
-)
-from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.model_directory.directory import ModelDirectory, model_directories
 from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export
 
 _MODEL, _TEXT, _SEARCH, _SCORES = "Model", "Text", "Search", "Scores"
@@ -119,6 +110,15 @@ class Arguments(flag_values.Arguments):
         "version translates with CTranslate2, which is faster for small models, for single "
         "sentences and with int8 weights. Needs the packages of requirements-extra.txt.",
     )
+    engine: str = flag(
+        _MODEL,
+        AUTO,
+        "What searches. ctranslate2 starts in a fraction of the time of tensorflow; it needs a "
+        "Transformer and the packages of requirements-extra.txt. auto: ctranslate2 for little text "
+        "or a pipe, where it writes the same text, otherwise tensorflow.",
+        choices=(AUTO, TENSORFLOW, CTRANSLATE2),
+    )
+    verbose: bool = flag(_MODEL, False, "Prints which engine translates, and why.")
     input: str = flag(
         _TEXT,
         "",
@@ -232,6 +232,7 @@ class Arguments(flag_values.Arguments):
         _SCORES, "", "JSON file for the scores and settings; needs --reference."
     )
     requests: dict[str, Any] = dataclasses.field(default_factory=dict)
+    runs_on: str = TENSORFLOW  # The engine that was chosen.
 
     @property
     def sample(self) -> bool:
@@ -246,12 +247,37 @@ def define_flags() -> None:
 
 
 def open_directories(asked: Arguments) -> list[Any]:
-    """Returns the `ModelDirectory`s of --model_dir or --channel_model, or a `CTranslate2Export`."""
-    if asked.export_dir:
-        return [CTranslate2Export(asked.export_dir)]
+    """Returns the `ModelDirectory`s of --model_dir or --channel_model."""
     if asked.channel_model:
         return [ModelDirectory(asked.channel_model)]
     return model_directories(asked.model_dir)
+
+
+def start_engine(asked: Arguments) -> tuple[Arguments, list[Any], Any]:
+    """Chooses and starts the engine that translates.
+
+    Returns (the flags with this engine, the directories, and what CTranslate2 has loaded: None if
+    TensorFlow translates).
+    """
+    if asked.export_dir:
+        export = CTranslate2Export(asked.export_dir)
+        asked = limited(asked, export)
+        engine, directory, loaded, reason = CTRANSLATE2, export, export.load(), "--export_dir"
+    else:
+        chosen = convert_if_chosen(asked, asked.given | {*asked.requests})
+        engine, directory, loaded, reason = chosen
+    if asked.verbose:
+        print(f"engine: {engine} ({reason})", file=sys.stderr)
+    if engine == TENSORFLOW:
+        start_tensorflow()
+    asked = dataclasses.replace(asked, runs_on=engine)
+    return asked, [directory] if directory else open_directories(asked), loaded
+
+
+def start_tensorflow() -> None:
+    """Starts TensorFlow for a search of several batches at a time."""
+    # A thread for each batch is faster than several threads for one operation after the other.
+    process.start_tensorflow(intra_op_threads=1)
 
 
 def limited(asked: Arguments, export: CTranslate2Export) -> Arguments:
@@ -264,6 +290,8 @@ def limited(asked: Arguments, export: CTranslate2Export) -> Arguments:
 
 def load_model(asked: Arguments, directories: list[Any]) -> tuple[Any, Any, dict[str, Any]]:
     """Loads (model, tokenizer, config); config also names the models that were combined."""
+    from nmt_zoo.model_directory.combined_models import load_combined
+
     return load_combined(
         directories,
         ModelDirectory(asked.language_model) if asked.language_model else None,
@@ -329,7 +357,7 @@ def print_scores(
             "beam_size": 1 if asked.sample else asked.beam_size,
             "length_penalty": asked.length_penalty,
             **{name: getattr(asked, name) for name in _RECORDED},
-            "engine": "ctranslate2" if asked.export_dir else "tensorflow",
+            "engine": asked.runs_on,
             **asked.requests,
             "sentences": len(outputs),
             "translation_seconds": seconds,
@@ -364,7 +392,8 @@ def what_translates(asked: Arguments) -> dict[str, Any]:
     names = ("model_dir", "language_model", "channel_model", "language_model_weight", "export_dir")
     names += ("beam_size", "length_penalty", "precision", "max_input_tokens", "long_lines")
     names += ("replace_unknowns", "lexicon", "n_best", "split_sentences")
-    return {**{name: values[name] for name in names}, **asked.requests, **files}
+    found = {name: values[name] for name in names} | {"engine": asked.runs_on}
+    return {**found, **asked.requests, **files}
 
 
 def search_options(
@@ -375,6 +404,9 @@ def search_options(
     found = translator_options(asked.requests, model, tokenizer, copies)
     options = {"beam_size": asked.beam_size, **found}
     if path := asked.requests.get("shortlist"):
+        from nmt_zoo.decoding.search.shortlist import make_shortlist
+        from nmt_zoo.model_directory.combined_models import load_lexical_model
+
         lexical = load_lexical_model(ModelDirectory(path), tokenizer, directories[0])
         options["shortlist"] = make_shortlist(lexical, tokenizer.shared)
     return options
@@ -414,6 +446,8 @@ def score_or_rank(
 
     `common` has the arguments that `Scorer` and `Translator` have in common.
     """
+    from nmt_zoo.decoding.scoring import Scorer
+
     scorer = Scorer(model, tokenizer, **common)
     if asked.rank:
         rank_text(text, scorer, output_for(asked, text), NBestList(asked.rank))
@@ -438,6 +472,12 @@ def most_sentences(asked: Arguments, training_text: TrainingText | None) -> int:
     return training_text.most_sentences if is_auto and training_text else 0
 
 
+def keras_model(asked: Arguments) -> Any:
+    """Starts TensorFlow for sentences of which CTranslate2 is not sure; returns the model."""
+    start_tensorflow()
+    return load_model(asked, open_directories(asked))[0]
+
+
 def make_translator(
     asked: Arguments,
     directories: list[Any],
@@ -447,14 +487,23 @@ def make_translator(
     common: dict[str, Any],
 ) -> Translator:
     """Returns the `Translator`; arguments as `score_or_rank`, and what was read from --lexicon."""
+    unknowns, engine = None, None
+    if asked.replace_unknowns:
+        from nmt_zoo.decoding.unknowns import UnknownReplacer
+
+        unknowns = UnknownReplacer(model, tokenizer, lexicon)
+    options = search_options(asked, directories, model, tokenizer)
+    if asked.runs_on == CTRANSLATE2:
+        sure = asked.export_dir or asked.engine == CTRANSLATE2  # Nothing else shall run.
+        engine, model = model, None if sure else lambda: keras_model(asked)
     return Translator(
         model,
         tokenizer,
-        **search_options(asked, directories, model, tokenizer),
+        **options,
         split_long_lines=asked.long_lines == "split",
         num_threads=num_cores(),
-        unknowns=UnknownReplacer(model, tokenizer, lexicon) if asked.replace_unknowns else None,
-        engine=model if asked.export_dir else None,
+        unknowns=unknowns,
+        engine=engine,
         **common,
     )
 
@@ -509,15 +558,15 @@ def main(argv: list[str]) -> int:
     """Reads flags and text; translates, scores or ranks."""
     del argv
     asked = dataclasses.replace(read(Arguments), requests=given_options(OPTIONS))
-    # A thread for each batch is faster than several threads for one operation after the other.
-    process.start_tensorflow(intra_op_threads=1)
     check_flags(asked)
-    directories = open_directories(asked)
-    if asked.export_dir:
-        asked = limited(asked, directories[0])
+    asked, directories, loaded = start_engine(asked)
     for directory in directories:
         directory.config()  # Refuses a directory without a model before standard input is read.
-    lexicon = read_lexicon(asked.lexicon) if asked.lexicon else {}
+    lexicon = {}
+    if asked.lexicon:
+        from nmt_zoo.decoding.unknowns import read_lexicon
+
+        lexicon = read_lexicon(asked.lexicon)
     training_text = None
     if not asked.channel_model:  # It translates into the language of its source text.
         training_text = TrainingText.read(directories[0].training_text_path)
@@ -527,7 +576,7 @@ def main(argv: list[str]) -> int:
         reference=asked.reference or asked.score,
         baseline=asked.baseline,
     )
-    model, tokenizer, config = load_model(asked, directories)
+    model, tokenizer, config = loaded or load_model(asked, directories)
     asked = with_length_penalty(asked, config)
     names = "length_penalty", "batch_size", "max_input_tokens"
     paths = ", ".join(str(directory.path) for directory in directories)

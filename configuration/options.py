@@ -9,6 +9,8 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import KINDS
 AUTO = "auto"  # Value of a flag with which a new run chooses a value of the option itself.
 LENGTH_PENALTY = 0.6  # Alpha of Wu et al. 2016, unless a run has chosen another for its model.
 MAX_LENGTH_PENALTY = 10.0
+# Factors on a language model, beside translation models and in a noisy channel.
+FUSION_WEIGHT, CHANNEL_WEIGHT = 0.2, 1.0
 
 
 class Option(NamedTuple):

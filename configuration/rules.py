@@ -68,7 +68,7 @@ _OF_TRANSLATING = (
     *("coverage_penalty", *_WORDS, "keep", "diversity_groups", "sample", "temperature", "top_k"),
     *("top_p", "seed", "mbr", "shortlist", "replace_unknowns", "lexicon", "split_sentences"),
     *("long_lines", "tag", "export_dir", "reference", "metrics", "baseline", "lowercase"),
-    *("tokenize", "save_scores", "format=scores"),
+    *("tokenize", "save_scores", "format=scores", "engine=ctranslate2"),
 )
 _TRANSLATE = (
     Rule("", ("model_dir", "channel_model", "export_dir"), (), "the model that translates"),
@@ -77,8 +77,8 @@ _TRANSLATE = (
     Rule("channel_model", (), ("coverage_penalty",), "a noisy channel has no attention"),
     Rule("channel_model", (), ("sample",), "its steps have no probabilities to draw by"),
     Rule("language_model_weight", ("language_model",)),
-    Rule(
-        "export_dir",
+    *_each(
+        ("export_dir", "engine=ctranslate2"),
         (),
         (
             *("channel_model", "language_model", "replace_unknowns", "prefix", "required"),
@@ -86,6 +86,7 @@ _TRANSLATE = (
         ),
         "CTranslate2 cannot use it",
     ),
+    Rule("engine=tensorflow", (), ("export_dir",), "it is for CTranslate2"),
     Rule("language_model", (), ("precision=bfloat16",)),
     Rule("lexicon", ("replace_unknowns",)),
     Rule("replace_unknowns", (), (*_WORDS, "keep"), "it changes words"),

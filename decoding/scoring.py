@@ -13,8 +13,7 @@ from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, UNK_ID
 from nmt_zoo.decoding.search.groups import MAX_SOURCE_WEIGHTS, in_halves
-from nmt_zoo.decoding.search.searcher import padded
-from nmt_zoo.decoding.search.terms import length_normaliser
+from nmt_zoo.decoding.search.terms import length_normaliser, padded
 from nmt_zoo.decoding.translator import (
     EMPTY,
     NO_MEMORY,

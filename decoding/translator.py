@@ -3,8 +3,9 @@
 import collections
 import itertools
 import math
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,13 +16,12 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_ID
 from nmt_zoo.decoding.minimum_bayes_risk import expected_utilities
 from nmt_zoo.decoding.search.phrases import phrase_ids
-from nmt_zoo.decoding.search.searcher import Searcher, Sentence
-from nmt_zoo.decoding.search.shortlist import check_shortlist
-from nmt_zoo.decoding.search.terms import SearchOptions, length_normaliser
+from nmt_zoo.decoding.search.terms import SearchOptions, Sentence, length_normaliser
 from nmt_zoo.decoding.text.kept_parts import Hidden, KeptParts
 from nmt_zoo.decoding.text.splitting import sentences, split_line
-from nmt_zoo.decoding.unknowns import UnknownReplacer
-from nmt_zoo.models.base import Searchable
+
+if TYPE_CHECKING:  # An engine of another kind translates without TensorFlow.
+    from nmt_zoo.decoding.unknowns import UnknownReplacer
 
 
 class Translation(NamedTuple):
@@ -66,6 +66,9 @@ class Translator:
     """Translates lines with a model and its tokenizer.
 
     Args:
+        model: the `Searchable` that translates; or with an `engine`, the function that loads it for
+            sentences of which the engine is not sure, whose translation was cut or lost a part
+            that is kept; None leaves them as the engine finds them.
         batch_size: sentences translated at once; fewer if they do not fit into memory.
         max_input_tokens: longest line that is translated, in tokens including `</s>`.
         split_long_lines: translates longer lines in parts, see `split_line`.
@@ -88,7 +91,7 @@ class Translator:
 
     def __init__(
         self,
-        model: Searchable,
+        model: Any,
         tokenizer: Tokenizer,
         *,
         batch_size: int = 32,
@@ -97,7 +100,7 @@ class Translator:
         split_sentences: int = 0,
         name: str = "the model",
         num_threads: int = 1,
-        unknowns: UnknownReplacer | None = None,
+        unknowns: "UnknownReplacer | None" = None,
         engine: Any = None,
         asked: Sequence[tuple[str, list[str]]] | None = None,
         keep: KeptParts | None = None,
@@ -119,12 +122,24 @@ class Translator:
             engine.check(self.options, max_input_tokens)
             if asked is not None:
                 raise UserError("--prefix and --required: CTranslate2 cannot; leave them out")
-        elif self.options.shortlist is not None:
-            check_shortlist(model, self.options, asked is not None)
         self.asked = asked
         self.keep = keep
         self.mbr = mbr
-        self._searcher = Searcher(model, self.options, tokenizer.target, seed)
+        self._model = model
+        self._seed = seed
+        self._searcher = None
+        self._lock = threading.Lock()
+        if not engine:
+            self._make_searcher(model)
+
+    def _make_searcher(self, model):
+        from nmt_zoo.decoding.search.searcher import Searcher
+
+        if self.options.shortlist is not None:
+            from nmt_zoo.decoding.search.shortlist import check_shortlist
+
+            check_shortlist(model, self.options, self.asked is not None)
+        self._searcher = Searcher(model, self.options, self.tokenizer.target, self._seed)
 
     def check_known(self, lines: Sequence[str], name: str) -> None:
         """Raises `UserError` if lines have words but the vocabulary contains none of them."""
@@ -251,23 +266,34 @@ class Translator:
             for piece in batch
         ]
         if self._engine:
-            return self._engine([s.source_ids for s in sentences], n_best, self.options)
-        found = self._searcher.search(sentences, n_best)
+            found = self._engine([s.source_ids for s in sentences], n_best, self.options)
+            if self._model:
+                cut = [k for k, hypotheses in enumerate(found) if not hypotheses.finished[0]]
+                self._search_again(found, cut, sentences, n_best)
+        else:
+            found = self._searcher.search(sentences, n_best)
         # Phrases share the beam, so signs are required only where they would be lost.
         lost = [k for k, piece in enumerate(batch) if self._may_require(piece, found[k])]
-        if lost:
-            required = [
-                [*sentences[k].required, *map(self.keep.sign_ids, batch[k].kept.parts)]
-                for k in lost
-            ]
-            again = [sentences[k]._replace(required=r) for k, r in zip(lost, required, strict=True)]
-            for k, hypotheses in zip(lost, self._searcher.search(again, n_best), strict=True):
-                found[k] = hypotheses
+        for k in lost:
+            required = [*sentences[k].required, *map(self.keep.sign_ids, batch[k].kept.parts)]
+            sentences[k] = sentences[k]._replace(required=required)
+        self._search_again(found, lost, sentences, n_best)
         return found
+
+    def _search_again(self, found, places, sentences, n_best):
+        """Replaces some `Hypotheses` by those that the model finds."""
+        if not places:
+            return
+        with self._lock:  # Batches are searched at the same time.
+            if self._searcher is None:
+                self._make_searcher(self._model())
+        again = self._searcher.search([sentences[k] for k in places], n_best)
+        for k, hypotheses in zip(places, again, strict=True):
+            found[k] = hypotheses
 
     def _may_require(self, piece, found):
         """Returns whether a piece lost a part, and the search can require it."""
-        if found is None or not (piece.kept and piece.kept.parts):
+        if found is None or self._model is None or not (piece.kept and piece.kept.parts):
             return False
         options = self.options
         if options.sample or options.diversity_groups > 1 or options.shortlist is not None:

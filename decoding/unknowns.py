@@ -16,7 +16,7 @@ from nmt_zoo.common.files import read_lines
 from nmt_zoo.data_pipeline.text_form import normalised
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID
-from nmt_zoo.decoding.search.searcher import padded
+from nmt_zoo.decoding.search.terms import padded
 from nmt_zoo.models.base import TranslationModel
 
 _IDS = tf.TensorSpec([None, None], tf.int32)

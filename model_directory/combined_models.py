@@ -1,6 +1,5 @@
 """Models of several directories together: ensembles, shallow fusion and the noisy channel."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.options import CHANNEL_WEIGHT, FUSION_WEIGHT
 from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES, Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import Vocabulary
 from nmt_zoo.model_directory.directory import Loaded, ModelDirectory
@@ -16,15 +16,6 @@ from nmt_zoo.models.ensemble import Ensemble
 from nmt_zoo.models.fusion import ShallowFusion
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.noisy_channel import NoisyChannel
-
-FUSION_WEIGHT = 0.2
-CHANNEL_WEIGHT = 1.0
-
-
-def model_directories(names: str) -> list[ModelDirectory]:
-    """Returns the `ModelDirectory` of each name in `a,b,c`; a folder's name may have a comma."""
-    is_one = os.path.isdir(names)
-    return [ModelDirectory(name) for name in ([names] if is_one else names.split(","))]
 
 
 def load_models(directories: list[ModelDirectory], **how: Any) -> Loaded:

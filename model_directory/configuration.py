@@ -12,15 +12,14 @@ from nmt_zoo.common.files import read_lines
 from nmt_zoo.configuration.options import BUILT_IN, DEFAULTS, OPTIONS, VOCABULARY
 from nmt_zoo.data_pipeline.tokenization.tokenizers import KINDS
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS
-from nmt_zoo.models.base import LARGEST
 
 FORMAT = 1
 
 _MISSING = object()
 
 
-def read_configuration(path: Path) -> dict[str, Any]:
-    """Reads and checks a config.json.
+def read_configuration(path: Path, *, checks_model: bool = True) -> dict[str, Any]:
+    """Reads and checks a config.json; without Keras if not `checks_model`, the preset's settings.
 
     Raises UserError: the file is unreadable or damaged, or of another version of nmt_zoo. The error
     names the file and the key, what was found and what was expected.
@@ -36,7 +35,7 @@ def read_configuration(path: Path) -> dict[str, Any]:
                 "written by another version of nmt_zoo; train again or use that version"
             )
         _load_code(config.get("code", []), path.parent)
-        _check(config)
+        _check(config, checks_model)
         # Options of the user's own may be registered after the run.
         added = {name: DEFAULTS[name] for name in DEFAULTS if name not in BUILT_IN}
         return {**config, "options": {**added, **config["options"]}}
@@ -48,7 +47,7 @@ def read_configuration(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: {error}; {remedy}") from None
 
 
-def _check(config):
+def _check(config, checks_model):
     """Raises `ValueError` if a configuration cannot be used."""
     kinds = {"model": str, "settings": dict, "tokenizer": str, "options": dict}
     names = ("dataset", "training_text", "validation_text", "corpus_lines", "reverse_of")
@@ -59,10 +58,14 @@ def _check(config):
         _require(isinstance(found, kind), key, found, "a text" if kind is str else "an object")
     choices = f"one of {', '.join(KINDS)}"
     _require(config["tokenizer"] in KINDS, "tokenizer", config["tokenizer"], choices)
-    models.check_settings(config["model"], config["settings"])
-    _check_sizes(config)
-    # Counted models have no options but those of their vocabulary.
-    required = BUILT_IN if models.model_class(config["model"]).reads_source else VOCABULARY
+    required, corpus_sizes = BUILT_IN, ()
+    if checks_model:
+        models.check_settings(config["model"], config["settings"])
+        kind = models.model_class(config["model"])
+        # Counted models have no options but those of their vocabulary.
+        required = BUILT_IN if kind.reads_source else VOCABULARY
+        corpus_sizes = kind.corpus_sizes
+    _check_sizes(config, corpus_sizes)
     for option in OPTIONS:
         if option.name in required or option.name in config["options"]:
             value = config["options"].get(option.name, _MISSING)
@@ -83,7 +86,7 @@ def _load_code(paths, model_dir):
         own_code.load(path)
 
 
-def _check_sizes(config):
+def _check_sizes(config, names):
     """Checks the sizes of the vocabularies and the model, which depend on the corpus."""
     found = config.get("vocab_sizes", _MISSING)
     least = len(SPECIALS) + 1
@@ -93,7 +96,7 @@ def _check_sizes(config):
         found,
         f"two whole numbers of at least {least}, the source and the target entries",
     )
-    found, names = config.get("sizes", {}), models.model_class(config["model"]).corpus_sizes
+    found = config.get("sizes", {})
     _require(
         isinstance(found, dict)
         and all(name in names and _is_count(n) for name, n in found.items()),
@@ -111,7 +114,7 @@ def _check_sizes(config):
     )
 
 
-def _is_count(value, least=0, most=LARGEST):
+def _is_count(value, least=0, most=2**31 - 1):
     return type(value) is int and least <= value <= most
 
 

@@ -24,7 +24,7 @@ import re
 import sys
 import zlib
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -45,12 +45,14 @@ from nmt_zoo.model_directory.weight_files import (
     restore,
     write_archive,
 )
-from nmt_zoo.models.base import LARGEST, TranslationModel
 
-Loaded: TypeAlias = tuple[TranslationModel, Tokenizer, dict[str, Any]]  # Model, tokenizer, config.
+if TYPE_CHECKING:
+    from nmt_zoo.models import TranslationModel
+
+Loaded: TypeAlias = tuple[Any, Tokenizer, dict[str, Any]]  # Model, tokenizer, config.
 
 
-def model_of(config: dict[str, Any], dtype: Any = None) -> TranslationModel:
+def model_of(config: dict[str, Any], dtype: Any = None) -> "TranslationModel":
     """Makes the model of a configuration with fresh weights, under a Keras dtype policy.
 
     Raises SettingError: settings are out of range or cannot be combined.
@@ -76,6 +78,8 @@ def _options(config):
 
 class ModelDirectory:
     """Reads and writes a model directory; its folder is made when something is first written."""
+
+    needs_keras = True  # To check a configuration, and to load a model.
 
     def __init__(self, path: FilePath):
         if not str(path):
@@ -143,7 +147,7 @@ class ModelDirectory:
             raise UserError(f"{self.path}: no such model directory; train.py makes one")
         if not self.config_path.exists():
             raise UserError(f"{self.path}: no config.json, so not a model directory of train.py")
-        return read_configuration(self.config_path)
+        return read_configuration(self.config_path, checks_model=self.needs_keras)
 
     def tokenizer(self) -> Tokenizer:
         """Loads the tokenizer, and checks that its vocabularies have the sizes of the model.
@@ -179,7 +183,7 @@ class ModelDirectory:
                     "trained with"
                 )
 
-    def new_model(self, dtype: Any = None) -> TranslationModel:
+    def new_model(self, dtype: Any = None) -> "TranslationModel":
         """Makes the model of the configuration with fresh weights, under a Keras dtype policy.
 
         Raises UserError: the settings are impossible, or the weights do not fit into memory.
@@ -208,14 +212,7 @@ class ModelDirectory:
                 f"are made by train.py --model={next(iter(models.LANGUAGE_MODELS))}"
             )
         tokenizer, model = self.tokenizer(), self.new_model()
-        arrays, _ = self.read_best()
-        restore(model_arrays(model), arrays, self.best_path)
-        for name, array in arrays.items():
-            if not np.isfinite(array).all():
-                raise UserError(
-                    f"{self.best_path}: {name.removeprefix('model/')} is not finite; the training "
-                    "diverged: train again with a lower --learning_rate"
-                )
+        restore(model_arrays(model), self.finite_best(), self.best_path)
         if dtype != "float32":
             model, exact = self.new_model(dtype), model
             for weight, value in zip(model.weights, exact.weights, strict=True):
@@ -249,6 +246,17 @@ class ModelDirectory:
                 f"{error}; run the train.py command of this directory again to restore it from a "
                 "checkpoint"
             ) from None
+
+    def finite_best(self) -> Arrays:
+        """Reads the best weights as `read_best`; raises `UserError` if one is not finite."""
+        arrays, _ = self.read_best()
+        for name, array in arrays.items():
+            if not np.isfinite(array).all():
+                raise UserError(
+                    f"{self.best_path}: {name.removeprefix('model/')} is not finite; the training "
+                    "diverged: train again with a lower --learning_rate"
+                )
+        return arrays
 
     def summary(self) -> dict[str, Any]:
         """Summarises the training: state of the best weights, and minutes of the whole run."""
@@ -419,14 +427,20 @@ class ModelDirectory:
         append_record(self.metrics_path, record)
 
 
-def model_arrays(model: TranslationModel) -> dict[str, Any]:
+def model_directories(names: str) -> list[ModelDirectory]:
+    """Returns the `ModelDirectory` of each name in `a,b,c`; a folder's name may have a comma."""
+    is_one = os.path.isdir(names)
+    return [ModelDirectory(name) for name in ([names] if is_one else names.split(","))]
+
+
+def model_arrays(model: "TranslationModel") -> dict[str, Any]:
     """Maps name -> variable for every weight of a model; names do not depend on the process."""
     named = {"model/" + v.path.split("/", 1)[1]: v for v in model.weights}
     assert len(named) == len(model.weights), "two weights of one name"
     return named
 
 
-def training_arrays(model: TranslationModel, optimizer: Any) -> dict[str, Any]:
+def training_arrays(model: "TranslationModel", optimizer: Any) -> dict[str, Any]:
     """Maps name -> variable for all that training changes: weights, dropout seeds, optimizer."""
     weights = {id(v) for v in model.weights}
     seeds = [v for v in model.variables if id(v) not in weights]
@@ -441,10 +455,10 @@ def check_fits(shapes: list[tuple[int, ...]], name: str) -> None:
     """Raises `UserError` if float32 weights do not fit into memory, or their sizes into int32."""
     largest = max(shapes, key=math.prod)
     count, available = sum(map(math.prod, shapes)), available_bytes()
-    if math.prod(largest) > LARGEST:
+    if math.prod(largest) > models.LARGEST:
         raise UserError(
             f"{name} has a weight of {' x '.join(map(str, largest))} numbers; the limit is "
-            f"{LARGEST:,}: choose smaller settings or a smaller vocabulary"
+            f"{models.LARGEST:,}: choose smaller settings or a smaller vocabulary"
         )
     if 4 * count > available:
         raise UserError(

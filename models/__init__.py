@@ -4,34 +4,22 @@
 defines the interface that all translation models share.
 """
 
-from nmt_zoo.models.base import Searchable, SettingError, StepOutput, TranslationModel, shift_right
-from nmt_zoo.models.presets import (
-    LANGUAGE_MODELS,
-    PRESETS,
-    check_settings,
-    create,
-    model_class,
-    preset_names,
-    preset_settings,
-    sketch,
-    weight_shapes,
-    why_unread,
-)
+import importlib
+from typing import Any
 
-__all__ = [
-    "LANGUAGE_MODELS",
-    "PRESETS",
-    "Searchable",
-    "SettingError",
-    "StepOutput",
-    "TranslationModel",
-    "check_settings",
-    "create",
-    "model_class",
-    "preset_names",
-    "preset_settings",
-    "shift_right",
-    "sketch",
-    "weight_shapes",
-    "why_unread",
-]
+_BASE = (
+    *("LARGEST", "Searchable", "SettingError", "StepOutput", "TranslationModel", "shift_right"),
+)
+_PRESETS = (
+    *("LANGUAGE_MODELS", "PRESETS", "check_settings", "create", "model_class", "preset_names"),
+    *("preset_settings", "sketch", "weight_shapes", "why_unread"),
+)
+__all__ = [*_BASE, *_PRESETS]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name when it is first used: Keras takes seconds to start."""
+    if name not in __all__:
+        raise AttributeError(f"module 'nmt_zoo.models' has no attribute {name!r}")
+    module = importlib.import_module(f"nmt_zoo.models.{'base' if name in _BASE else 'presets'}")
+    return getattr(module, name)

@@ -14,20 +14,9 @@ from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import NgramLanguageModel
 from nmt_zoo.models.rnn import RecurrentTranslationModel
 from nmt_zoo.models.transformer import Transformer
+from nmt_zoo.models.transformer_settings import TRANSFORMERS
 from nmt_zoo.models.transformer_simple import SimpleTransformer
 from nmt_zoo.models.word_attention import WordAttention
-
-
-def _transformer(layers, width, heads, ffn_width, dropout, **settings):
-    return {
-        "num_encoder_layers": layers,
-        "num_decoder_layers": layers,
-        "width": width,
-        "num_heads": heads,
-        "ffn_width": ffn_width,
-        "dropout": dropout,
-        **settings,
-    }
 
 
 def _recurrent(embedding_width, encoder_units, decoder_units, dropouts, **settings):
@@ -126,37 +115,7 @@ PRESETS = {
         {},
         "one head, learned positions, no normalisation, one cross-attention; no published score",
     ),
-    "transformer_coursework": (
-        Transformer,
-        _transformer(2, 128, 2, 512, 0.1, attention_dropout=0.2, tie_embeddings="none"),
-        "small Vaswani et al. 2017; published 11.03 lower-cased BLEU on europarl10k",
-    ),
-    "transformer_tiny": (
-        Transformer,
-        # Pre-norm, because at this size a post-norm model learns to attend much later.
-        _transformer(4, 128, 4, 256, 0.3, norm="pre"),
-        "Wu et al. 2021, pre-norm; published 41.02 lower-cased BLEU on Multi30k en-de test2016",
-    ),
-    "transformer_small": (
-        Transformer,
-        _transformer(3, 256, 4, 1024, 0.1, norm="pre"),
-        "3 + 3 layers for two CPU cores and for benchmarks; no published score",
-    ),
-    "transformer_base": (
-        Transformer,
-        _transformer(6, 512, 8, 2048, 0.1),
-        "Vaswani et al. 2017, table 3; published 27.3 BLEU on WMT14 en-de",
-    ),
-    "transformer_deep_shallow": (
-        Transformer,
-        {**_transformer(12, 512, 8, 2048, 0.2), "num_decoder_layers": 1},
-        "Kasai et al. 2021, 12-1; published 26.9 BLEU on WMT14 en-de, 28.3 after distillation",
-    ),
-    "transformer_big": (
-        Transformer,
-        _transformer(6, 1024, 16, 4096, 0.3),
-        "Vaswani et al. 2017, table 3; published 28.4 BLEU on WMT14 en-de",
-    ),
+    **{name: (Transformer, *rest) for name, rest in TRANSFORMERS.items()},
 }
 
 # The same table for language models of the target side, which support translation models.

@@ -26,12 +26,12 @@ from nmt_zoo.models.layers.blocks import (
     EncoderLayer,
     distinct,
     layer_norm,
-    layer_order,
 )
 from nmt_zoo.models.layers.caches import padded
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import TokenEmbedding, sinusoidal_positions
 from nmt_zoo.models.layers.masks import attend_to, padding_mask
+from nmt_zoo.models.transformer_settings import layer_order
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")

@@ -21,7 +21,8 @@ from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.decoding.search.requests import translator_options
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.decoding.translator import Translator
-from nmt_zoo.model_directory.combined_models import load_models, model_directories
+from nmt_zoo.model_directory.combined_models import load_models
+from nmt_zoo.model_directory.directory import model_directories
 
 
 class Translations(list):

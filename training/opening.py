@@ -14,12 +14,8 @@ from nmt_zoo.data_pipeline.tokenization.altered_pairs import AlteredPairs
 from nmt_zoo.data_pipeline.tokenization.bpe_dropout import BpeDropout
 from nmt_zoo.data_pipeline.tokenization.epoch_text import EpochText
 from nmt_zoo.decoding.text.training_text import TrainingText
-from nmt_zoo.model_directory.combined_models import (
-    check_same_tokenizer,
-    load_guide,
-    model_directories,
-)
-from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.model_directory.combined_models import check_same_tokenizer, load_guide
+from nmt_zoo.model_directory.directory import ModelDirectory, model_directories
 from nmt_zoo.training import timing
 from nmt_zoo.training.corpus.epochs import Epochs
 from nmt_zoo.training.corpus.texts import PairText, TargetText, open_text, print_faults

@@ -12,7 +12,7 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.decoding.alignment.links import GoldAlignment
 from nmt_zoo.decoding.explorer.page import model_data, side
 from nmt_zoo.decoding.scoring import make_scorer
-from nmt_zoo.decoding.search.searcher import padded
+from nmt_zoo.decoding.search.terms import padded
 from nmt_zoo.decoding.translator import Translator, not_numbers
 from nmt_zoo.models.base import TranslationModel
 

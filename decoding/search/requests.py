@@ -14,11 +14,10 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     Vocabulary,
     join_pieces,
 )
-from nmt_zoo.decoding.search.phrases import banned_phrases, has_phrase
+from nmt_zoo.decoding.search.phrases import has_phrase
 from nmt_zoo.decoding.search.rules import rules_of
 from nmt_zoo.decoding.search.terms import SearchOptions
 from nmt_zoo.decoding.text.kept_parts import KeptParts, can_keep
-from nmt_zoo.models.base import Searchable
 
 _SHAPE, _WORDS = "Length, repetition and coverage", "Words of translations"
 _DIVERSITY, _DRAWS = "Diversity", "Random translations, minimum Bayes risk"
@@ -180,7 +179,7 @@ def check_requests(given: dict[str, Any], *, beam_size: int, n_best: int) -> Non
 
 
 def translator_options(
-    given: dict[str, Any], model: Searchable, tokenizer: Tokenizer, copies: bool = False
+    given: dict[str, Any], model: Any, tokenizer: Tokenizer, copies: bool = False
 ) -> dict[str, Any]:
     """Reads the files of requests; returns arguments of `Translator`.
 
@@ -206,6 +205,8 @@ def translator_options(
         found["rules"] = rules_of(given["rules"], tokenizer.target)
     banned = []
     if given.get("banned"):
+        from nmt_zoo.decoding.search.banned import banned_phrases
+
         banned = [
             _as_words(one, tokenizer.target)
             for one in read_phrases(given["banned"], tokenizer.target.form)

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -25,7 +24,9 @@ from nmt_zoo.decoding.search.terms import (
     Guests,
     Hypotheses,
     SearchOptions,
+    Sentence,
     SpecialIds,
+    padded,
 )
 from nmt_zoo.models.base import Searchable
 
@@ -39,17 +40,6 @@ _EACH = EachSentence(
     length_penalty=tf.TensorSpec([None], tf.float32),
     n_best=tf.TensorSpec([None], tf.int32),
 )
-
-
-class Sentence(NamedTuple):
-    """A sentence to translate, and what is asked of its translation."""
-
-    source_ids: list  # List of int, with `</s>`.
-    number: int = 1  # Of its line; random draws depend on it.
-    prefix: tuple = ()  # Ids with which the translation begins, without `</s>`.
-    required: tuple = ()  # List of phrases, lists of ids, that the translation contains.
-    # Number of this part of its line, counted from 0; random draws depend on it, too.
-    part: int = 0
 
 
 def make_search(
@@ -196,14 +186,6 @@ def _together(draws):
     ids = [np.pad(d.ids, [(0, 0), (0, most - d.ids.shape[1])]) for d in draws]
     others = [np.concatenate(leaves) for leaves in zip(*(draw[1:] for draw in draws), strict=True)]
     return Hypotheses(np.concatenate(ids), *others)
-
-
-def padded(sentences: Sequence[Sequence[int]]) -> np.ndarray:
-    """Pads lists of ids to one `[B, S]` int32 array."""
-    ids = np.full((len(sentences), max(map(len, sentences))), PAD_ID, np.int32)
-    for row, sentence in zip(ids, sentences, strict=True):
-        row[: len(sentence)] = sentence
-    return ids
 
 
 def _padded_phrases(sentences):

@@ -1,13 +1,19 @@
 """The arguments and results of a search."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-import tensorflow as tf
 
 from nmt_zoo.configuration.options import LENGTH_PENALTY
-from nmt_zoo.models import StepOutput
+from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
+
+if TYPE_CHECKING:  # At run time, TensorFlow is imported by the functions that need it.
+    import tensorflow as tf
+
+    from nmt_zoo.models import StepOutput
 
 IMPOSSIBLE = -1e9  # Finite, so that sums and differences of impossible scores are never NaN.
 
@@ -26,6 +32,17 @@ class Hypotheses(NamedTuple):
     finished: tf.Tensor  # [B, K] bool, whether EOS was reached within the length limit.
 
 
+class Sentence(NamedTuple):
+    """A sentence to translate, and what is asked of its translation."""
+
+    source_ids: list  # List of int, with `</s>`.
+    number: int = 1  # Of its line; random draws depend on it.
+    prefix: tuple = ()  # Ids with which the translation begins, without `</s>`.
+    required: tuple = ()  # List of phrases, lists of ids, that the translation contains.
+    # Number of this part of its line, counted from 0; random draws depend on it, too.
+    part: int = 0
+
+
 class SpecialIds(NamedTuple):
     pad: int  # Fills the places after the end of a hypothesis; never emitted.
     bos: int  # The previous token of the first step; never emitted.
@@ -39,6 +56,8 @@ class SpecialIds(NamedTuple):
 
     def are_never(self, vocab_size: int) -> tf.Tensor:
         """Returns `[vocab_size]` bool, True for the ids that are never emitted."""
+        import tensorflow as tf
+
         return tf.reduce_any(tf.range(vocab_size)[:, None] == tf.constant(self.never), axis=1)
 
 
@@ -58,7 +77,7 @@ class SearchOptions(NamedTuple):
     temperature: float = 1.0  # Of draws, as top_k and top_p; see `constraints.draw`.
     top_k: int = 0
     top_p: float = 1.0
-    banned: Any = None  # `phrases.BannedPhrases`, or None.
+    banned: Any = None  # `banned.BannedPhrases`, or None.
     shortlist: Any = None  # `shortlist.Shortlist`, or None: all tokens are scored.
     rules: tuple = ()  # `decoding.search.rules.DecodingRule`s of the user's own.
 
@@ -68,6 +87,8 @@ class SearchOptions(NamedTuple):
             # In float32, too, so that both are equal.
             limit = np.float32(self.max_length_factor) * np.float32(source_length)
             return int(limit) + self.max_length_extra
+        import tensorflow as tf
+
         limit = self.max_length_factor * tf.cast(source_length, tf.float32)
         return tf.cast(limit, tf.int32) + self.max_length_extra
 
@@ -110,4 +131,16 @@ class Guests(NamedTuple):
 
 def length_normaliser(length: int | tf.Tensor, length_penalty: float | tf.Tensor) -> tf.Tensor:
     """`((5 + length) / 6) ^ length_penalty`, Wu et al. 2016, equation 14."""
+    if isinstance(length, int):
+        return ((5.0 + length) / 6.0) ** length_penalty
+    import tensorflow as tf
+
     return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** length_penalty
+
+
+def padded(sentences: Sequence[Sequence[int]]) -> np.ndarray:
+    """Pads lists of ids to one `[B, S]` int32 array."""
+    ids = np.full((len(sentences), max(map(len, sentences))), PAD_ID, np.int32)
+    for row, sentence in zip(ids, sentences, strict=True):
+        row[: len(sentence)] = sentence
+    return ids

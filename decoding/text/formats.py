@@ -3,13 +3,16 @@
 import json
 import math
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
-from nmt_zoo.decoding.alignment.aligner import Aligner
 from nmt_zoo.decoding.alignment.subword_merging import numbers_in_text
 from nmt_zoo.decoding.search.phrases import piece_text
 from nmt_zoo.decoding.translator import EMPTY, MAX_INPUT_TOKENS, Translation
+
+if TYPE_CHECKING:
+    from nmt_zoo.decoding.alignment.aligner import Aligner
 
 
 def plain_lines(
@@ -68,7 +71,7 @@ class JsonLines:
         self,
         tokenizer: Tokenizer,
         n_best: bool = False,
-        aligner: Aligner | None = None,
+        aligner: "Aligner | None" = None,
         max_input_tokens: int = MAX_INPUT_TOKENS,
     ) -> None:
         self.tokenizer = tokenizer

@@ -3,10 +3,13 @@
 import itertools
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.streams import FileLines
-from nmt_zoo.decoding.scoring import Scorer
+
+if TYPE_CHECKING:
+    from nmt_zoo.decoding.scoring import Scorer
 
 _SEPARATOR = " ||| "
 _LINE_NUMBER = re.compile("[0-9]{1,18}")
@@ -64,7 +67,9 @@ class NBestList:
             )
 
 
-def ranked_lines(scorer: Scorer, n_best: NBestList, window: tuple[int, Sequence[str]]) -> list[str]:
+def ranked_lines(
+    scorer: "Scorer", n_best: NBestList, window: tuple[int, Sequence[str]]
+) -> list[str]:
     """Scores and ranks the translations of a window of lines; windows must come in order.
 
     A window is (number of the first line, counted from 0; the lines). Returns lines

@@ -4,18 +4,20 @@ import contextlib
 import itertools
 import sys
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nmt_zoo.common.files import growing_file
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.text_form import is_blank
-from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.decoding.text.input_text import InputText
 from nmt_zoo.decoding.text.kept import KeptTranslations
 from nmt_zoo.decoding.text.ranking import NBestList, ranked_lines
 from nmt_zoo.decoding.text.remarks import Remarks
 from nmt_zoo.decoding.text.streaming import translations, windows
 from nmt_zoo.decoding.translator import Translator
+
+if TYPE_CHECKING:
+    from nmt_zoo.decoding.scoring import Scorer
 
 # Lines with words at the start of a text, of which the model must know at least one word.
 _BEGINNING = 100
@@ -88,7 +90,7 @@ def translate_text(
     return outputs, kept.num_used if kept else 0
 
 
-def score_text(text: InputText, scorer: Scorer, output: Output, formatted: Callable) -> None:
+def score_text(text: InputText, scorer: "Scorer", output: Output, formatted: Callable) -> None:
     """Scores given translations, which are the only reference of the text."""
     (targets,) = map(iter, text.references)
 
@@ -103,7 +105,7 @@ def score_text(text: InputText, scorer: Scorer, output: Output, formatted: Calla
         _write_all(text, lines_of, output, "scoring", stack)
 
 
-def rank_text(text: InputText, scorer: Scorer, output: Output, n_best: NBestList) -> None:
+def rank_text(text: InputText, scorer: "Scorer", output: Output, n_best: NBestList) -> None:
     """Scores and sorts the translations of each line; the size of the text is known."""
 
     def lines_of(window, advance):

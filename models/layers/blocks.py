@@ -19,8 +19,7 @@ from nmt_zoo.models.layers.attention import (
 )
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.masks import attend_to
-
-NORM_EPSILON = 1e-6  # Added to the variance in every layer normalisation.
+from nmt_zoo.models.transformer_settings import NORM_EPSILON
 
 
 class Residual(keras.layers.Layer):
@@ -224,24 +223,6 @@ class DecoderLayer(StackLayer):
         )
         x = self.around_cross.leave(x, y)
         return self._fed_forward(x), cache, weights
-
-
-def layer_order(count: int, num_distinct: int, order: str) -> list[int]:
-    """Finds out which set of weights each layer of a stack uses (Takase and Kiyono 2021, figure 2).
-
-    At most `count` of `num_distinct` sets are used; `order` is as `share_layers` of `Transformer`.
-    Example:
-        >>> layer_order(6, 3, "sequence"), layer_order(6, 3, "cycle_reversed")
-        ([0, 0, 1, 1, 2, 2], [0, 1, 2, 2, 1, 0])
-    """
-    num_distinct = count if order == "none" else min(num_distinct, count)
-    if order == "sequence":
-        return [i * num_distinct // count for i in range(count)]
-    cycled = [i % num_distinct for i in range(count)]
-    last_round = num_distinct * ((count - 1) // num_distinct)
-    if order != "cycle_reversed" or last_round == 0:
-        return cycled
-    return cycled[:last_round] + [num_distinct - 1 - i for i in cycled[last_round:]]
 
 
 def distinct(layers: Iterable[keras.layers.Layer]) -> list[keras.layers.Layer]:

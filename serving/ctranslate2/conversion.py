@@ -4,8 +4,9 @@ CTranslate2 (https://github.com/OpenNMT/CTranslate2) is an optional package. It 
 is used.
 """
 
+import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,11 +15,10 @@ from nmt_zoo.common.files import write_json, write_text
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, UNK_ID
 from nmt_zoo.decoding.search.terms import SearchOptions
-from nmt_zoo.models.base import TranslationModel
-from nmt_zoo.models.layers.blocks import NORM_EPSILON
-from nmt_zoo.models.layers.embeddings import sinusoidal_positions
-from nmt_zoo.models.presets import PRESETS
-from nmt_zoo.models.transformer import Transformer
+from nmt_zoo.models.transformer_settings import NORM_EPSILON, layer_order
+
+if TYPE_CHECKING:
+    from nmt_zoo.models import TranslationModel
 
 ABOUT = "export.json"
 TOKENIZER = "tokenizer"
@@ -49,14 +49,31 @@ def ctranslate2_package() -> Any:
     return ctranslate2
 
 
-def check_convertible(model: TranslationModel) -> None:
-    """Raises `UserError` if CTranslate2 has no such model."""
+class Weights(NamedTuple):
+    """A Transformer as CTranslate2 needs it, which may be read without TensorFlow."""
+
+    settings: dict[str, Any]  # Of `Transformer`, those that shape its computation at least.
+    arrays: dict[str, np.ndarray]  # By name, such as "encoder_0/self_attention/query/kernel".
+
+    @property
+    def count(self) -> int:
+        """The number of all weights."""
+        return sum(array.size for array in self.arrays.values())
+
+
+def weights_of(model: "TranslationModel") -> Weights:
+    """Returns the weights of a Keras model; raises `UserError` if CTranslate2 has no such model."""
+    from nmt_zoo.models.presets import PRESETS
+    from nmt_zoo.models.transformer import Transformer
+
     if not isinstance(model, Transformer):
         possible = [name for name, (kind, *_) in PRESETS.items() if issubclass(kind, Transformer)]
         raise UserError(
             f"CTranslate2 has no model like {type(model).__name__}, only the Transformer of "
             f"Vaswani et al. 2017; presets that it can run: {', '.join(possible)}"
         )
+    arrays = {weight.path.partition("/")[2]: np.array(weight) for weight in model.weights}
+    return Weights(model.settings, arrays)
 
 
 def longest_translation(max_input_tokens: int) -> int:
@@ -65,7 +82,7 @@ def longest_translation(max_input_tokens: int) -> int:
 
 
 def write(
-    model: TranslationModel, tokenizer: Tokenizer, folder: Path, *, quantization: str, **about: Any
+    weights: Weights, tokenizer: Tokenizer, folder: Path, *, quantization: str, **about: Any
 ) -> None:
     """Writes everything that translation with CTranslate2 needs into an empty folder.
 
@@ -74,19 +91,18 @@ def write(
     sentence, and any others. Raises as `convert`.
     """
     num_positions = longest_translation(about["max_input_tokens"])
-    convert(model, tokenizer, folder, num_positions=num_positions, quantization=quantization)
+    convert(weights, tokenizer, folder, num_positions=num_positions, quantization=quantization)
     (folder / TOKENIZER).mkdir()
     tokenizer.save(folder / TOKENIZER)
-    facts = {**about, "quantization": quantization, "parameters": model.count_params()}
-    # Other positions than sinusoids are computed for sentences of any length.
-    facts["num_positions"] = num_positions if _stores_positions(model) else None
+    facts = {**about, "quantization": quantization, "parameters": weights.count}
+    facts["num_positions"] = num_positions if stores_positions(weights.settings) else None
     forms = {"nfc": "bring it into Unicode normal form C", "none": "leave other characters alone"}
     write_text(folder / "README.md", _README.format(form=forms[tokenizer.source.form]))
     write_json(folder / ABOUT, facts)
 
 
 def convert(
-    model: TranslationModel,
+    weights: Weights,
     tokenizer: Tokenizer,
     folder: Path,
     *,
@@ -98,12 +114,10 @@ def convert(
     `num_positions` is the length of the longest sentence on either side, in tokens including
     `</s>`: CTranslate2 computes other sinusoids than the paper, so those of the model are stored.
     `quantization`, the number format of the weights, is one of `QUANTIZATIONS`. Raises `UserError`
-    if the package is missing or the model cannot be converted, and `OSError` if a file cannot be
-    written.
+    if the package is missing, and `OSError` if a file cannot be written.
     """
     package = ctranslate2_package()
-    check_convertible(model)
-    spec = _spec(package, model, num_positions, as_bfloat16=quantization == "bfloat16")
+    spec = _spec(package, weights, num_positions, as_bfloat16=quantization == "bfloat16")
     for register, vocabulary in (
         (spec.register_source_vocabulary, tokenizer.source),
         (spec.register_target_vocabulary, tokenizer.target),
@@ -118,10 +132,10 @@ def convert(
     spec.save(str(folder))
 
 
-def _spec(package, model, num_positions, as_bfloat16):
-    settings = model.settings
-    weights = {weight.path.partition("/")[2]: np.array(weight) for weight in model.weights}
-    positions = np.array(sinusoidal_positions(np.arange(num_positions), model.width))
+def _spec(package, of_model, num_positions, as_bfloat16):
+    settings, weights = of_model
+    width = weights["target_embedding/embeddings"].shape[1]
+    positions = sinusoids(num_positions, width)
     if as_bfloat16:  # The package itself would need PyTorch to convert to this format.
         bfloat16 = np.dtype("bfloat16")
         weights = {path: array.astype(bfloat16) for path, array in weights.items()}
@@ -143,21 +157,28 @@ def _spec(package, model, num_positions, as_bfloat16):
     spec.decoder.projection.weight = (
         weights["output/kernel"].T if "output/kernel" in weights else target
     )
-    for stack, layers, name in (
-        (spec.encoder, model.encoder_layers, "encoder"),
-        (spec.decoder, model.decoder_layers, "decoder"),
-    ):
-        if _stores_positions(model):
+    for stack, name in ((spec.encoder, "encoder"), (spec.decoder, "decoder")):
+        if stores_positions(settings):
             stack.position_encodings.encodings = positions
         if settings["norm"] == "pre":
             _set_norm(stack.layer_norm, weights, f"{name}_norm")
-        for layer, ours in zip(stack.layer, layers, strict=True):  # Ours may be there twice.
-            _set_layer(layer, weights, ours.name)
+        sharing = settings["distinct_layers"], settings["share_layers"]
+        order = layer_order(len(stack.layer), *sharing)
+        for layer, ours in zip(stack.layer, order, strict=True):
+            _set_layer(layer, weights, f"{name}_{ours}")
     return spec
 
 
-def _stores_positions(model):
-    return model.settings["positions"] == "sinusoidal"
+def stores_positions(settings: dict[str, Any]) -> bool:
+    """Returns whether a model's positions are stored; all others are computed for any length."""
+    return settings["positions"] == "sinusoidal"
+
+
+def sinusoids(num_positions: int, width: int) -> np.ndarray:
+    """Returns `models.layers.embeddings.sinusoidal_positions`, `[num_positions, width]` float32."""
+    steps = np.float32(-math.log(1e4) / width) * np.arange(0, width, 2, dtype=np.float32)
+    angles = np.arange(num_positions, dtype=np.float32)[:, None] * np.exp(steps)
+    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(-1, width)
 
 
 def _set_layer(layer, weights, path):

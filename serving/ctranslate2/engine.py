@@ -31,8 +31,7 @@ from nmt_zoo.configuration.options import LENGTH_PENALTY
 from nmt_zoo.data_pipeline.text_form import FORMS
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from nmt_zoo.decoding.search.searcher import padded
-from nmt_zoo.decoding.search.terms import Hypotheses, SearchOptions
+from nmt_zoo.decoding.search.terms import Hypotheses, SearchOptions, padded
 from nmt_zoo.decoding.text.training_text import RECORD
 from nmt_zoo.serving.ctranslate2.conversion import (
     ABOUT,
@@ -45,6 +44,8 @@ from nmt_zoo.serving.export.versions import newest_version
 _FOLLOWED = {"beam_size", "length_penalty", "emit_unknowns"}
 _FOLLOWED |= {"max_length_factor", "max_length_extra"}
 
+# Most weights of a head's attention to the source, [B, S, S], that are computed at once.
+_MOST_WEIGHTS = 1 << 21
 _LIMITS = range(2, 1_000_001)  # Of --max_input_tokens.
 
 
@@ -193,6 +194,7 @@ class CTranslate2Engine:
             length_penalty=beta,
             disable_unk=not options.emit_unknowns and (barred or self.tokenizer.kind != "bpe"),
             suppress_sequences=self._never if barred else None,
+            max_batch_size=max(1, _MOST_WEIGHTS // max(map(len, source)) ** 2),
             max_input_length=0,  # No limit.
             min_decoding_length=0,  # An empty translation is possible.
             max_decoding_length=limit,

@@ -16,7 +16,7 @@ from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
-from nmt_zoo.decoding.search.searcher import padded
+from nmt_zoo.decoding.search.terms import padded
 from nmt_zoo.serving.export.request_checks import DEFAULT
 from nmt_zoo.serving.export.server_files import EXTRA
 

@@ -11,7 +11,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, PieceVocabulary
 from nmt_zoo.decoding.minimum_bayes_risk import expected_utilities
-from nmt_zoo.decoding.search.phrases import banned_phrases
+from nmt_zoo.decoding.search.banned import banned_phrases
 from nmt_zoo.decoding.search.requests import (
     check_requests,
     read_asked,

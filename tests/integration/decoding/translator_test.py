@@ -13,8 +13,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.scoring import Scorer
-from nmt_zoo.decoding.search.searcher import padded
-from nmt_zoo.decoding.search.terms import length_normaliser
+from nmt_zoo.decoding.search.terms import length_normaliser, padded
 from nmt_zoo.decoding.translator import NO_MEMORY, TOO_LONG, Translator
 from nmt_zoo.serving.export import saved_model, saved_model_check, saved_model_client
 from nmt_zoo.serving.export.saved_model import ServingModule

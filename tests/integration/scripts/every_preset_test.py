@@ -18,8 +18,7 @@ import pytest
 from nmt_zoo import models
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.decoding.alignment.links import read_alignments
-from nmt_zoo.decoding.search.searcher import padded
-from nmt_zoo.decoding.search.terms import length_normaliser
+from nmt_zoo.decoding.search.terms import length_normaliser, padded
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.models.ibm import AlignmentModel

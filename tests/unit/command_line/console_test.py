@@ -280,7 +280,7 @@ with open(sys.argv[1], "w") as file:
 
 def test_interrupting_the_imports_is_one_word():
     process = subprocess.Popen(
-        [sys.executable, "translate.py"], cwd=ROOT, stderr=subprocess.PIPE, text=True
+        [sys.executable, "export.py"], cwd=ROOT, stderr=subprocess.PIPE, text=True
     )
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(0.7)  # Importing TensorFlow alone takes longer.

@@ -21,11 +21,11 @@ from nmt_zoo.models.layers.blocks import (
     EncoderLayer,
     FeedForward,
     layer_norm,
-    layer_order,
 )
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import TokenEmbedding, rotate, sinusoidal_positions
 from nmt_zoo.models.layers.masks import causal_mask, padding_mask
+from nmt_zoo.models.transformer_settings import layer_order
 
 B, T, S, D, H, F = 2, 4, 5, 8, 2, 12
 # Sentence 0 has no padding, sentence 1 has two positions of padding.

@@ -9,11 +9,8 @@ import tensorflow as tf
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import VOCABULARY
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
-from nmt_zoo.model_directory.combined_models import (
-    check_same_tokenizer,
-    load_models,
-    model_directories,
-)
+from nmt_zoo.model_directory.combined_models import check_same_tokenizer, load_models
+from nmt_zoo.model_directory.directory import model_directories
 from nmt_zoo.training import fine_tuning
 from nmt_zoo.training.ways.gradient.losses import logits_of
 

@@ -13,8 +13,8 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     PieceVocabulary,
     WordVocabulary,
 )
+from nmt_zoo.decoding.search.banned import banned_phrases
 from nmt_zoo.decoding.search.phrases import (
-    banned_phrases,
     has_phrase,
     phrase_ids,
     piece_texts,

@@ -16,7 +16,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     PieceVocabulary,
     WordVocabulary,
 )
-from nmt_zoo.decoding.search.phrases import banned_phrases
+from nmt_zoo.decoding.search.banned import banned_phrases
 from nmt_zoo.decoding.search.searcher import Searcher, Sentence
 from nmt_zoo.decoding.search.terms import SearchOptions, length_normaliser
 

@@ -1,0 +1,60 @@
+"""A model directory that CTranslate2 translates with; it is converted when it is loaded."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.models.transformer_settings import TRANSFORMERS, transformer_settings
+from nmt_zoo.serving.ctranslate2.conversion import (
+    Weights,
+    convert,
+    longest_translation,
+    stores_positions,
+)
+from nmt_zoo.serving.ctranslate2.engine import CTranslate2Engine
+
+
+class ConvertedModel(ModelDirectory):
+    """A model directory of a Transformer; needs no TensorFlow, and keeps no converted file.
+
+    `max_input_tokens` is the longest line that is translated, in tokens with `</s>`.
+    """
+
+    needs_keras = False
+
+    def __init__(self, path: str | Path, max_input_tokens: int = MAX_INPUT_TOKENS) -> None:
+        super().__init__(path)
+        self.max_input_tokens = max_input_tokens
+
+    def load(self, **_: Any) -> tuple[CTranslate2Engine, Tokenizer, dict[str, Any]]:
+        """Converts the best weights; returns (engine, tokenizer, configuration).
+
+        Raises UserError: the package is missing, another model than a Transformer, a damaged file,
+        or weights that do not fit the configuration.
+        """
+        config = {**self.config(), "length_penalty": self.length_penalty()}
+        preset = config["model"]
+        if preset not in TRANSFORMERS:
+            raise UserError(
+                f"{self.path} holds {preset}, which CTranslate2 does not have; presets that it can "
+                f"run: {', '.join(TRANSFORMERS)}"
+            )
+        tokenizer = self.tokenizer()
+        arrays = {name.removeprefix("model/"): array for name, array in self.finite_best().items()}
+        weights = Weights(transformer_settings(preset, config["settings"]), arrays)
+        num_positions = longest_translation(self.max_input_tokens)
+        about = {"max_input_tokens": self.max_input_tokens, "parameters": weights.count}
+        about["num_positions"] = num_positions if stores_positions(weights.settings) else None
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                convert(weights, tokenizer, Path(folder), num_positions=num_positions)
+            except (KeyError, ValueError, TypeError) as error:
+                raise UserError(
+                    f"{self.best_path}: does not fit config.json ({error}); restore the files with "
+                    "which the model was trained"
+                ) from None
+            return CTranslate2Engine(Path(folder), tokenizer, about), tokenizer, config
