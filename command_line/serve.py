@@ -17,7 +17,6 @@ process.start(small_operations=True)  # Before anything imports TensorFlow.
 
 import contextlib
 import dataclasses
-import gc
 import os
 import re
 import signal
@@ -46,6 +45,8 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration import rules
 from nmt_zoo.decoding.text import training_text
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
+from nmt_zoo.serving.export.warm_up import WarmUpRequest
+from nmt_zoo.serving.server.loaded_model import FIRST
 from nmt_zoo.serving.server.rest_api import ServerLimits, make_app
 from nmt_zoo.serving.server.served_versions import ServedVersions, load_warm
 
@@ -147,21 +148,24 @@ def ends_at_sigterm() -> Iterator[None]:
 
 def served(asked: Arguments, name: str) -> ServedVersions:
     """Loads what is to be served."""
-    with contextlib.ExitStack() as stack:
-        folder = asked.export_dir or stack.enter_context(tempfile.TemporaryDirectory())
-        if asked.model_dir:
-            save_model(asked, Path(folder, "1"), name)
-        with process.silence():  # tensorflow_text prints that SentencePiece normalises nothing.
-            return ServedVersions(folder, name, load_warm)
+    with process.silence():  # tensorflow_text prints that SentencePiece normalises nothing.
+        if asked.export_dir:
+            return ServedVersions.of_folder(asked.export_dir, name)
+    return served_directly(asked, name)
 
 
-def save_model(asked: Arguments, folder: Path, name: str) -> None:
-    """Writes the model of --model_dir like an export, so that all that is served is the same."""
+def served_directly(asked: Arguments, name: str) -> ServedVersions:
+    """Loads the model of --model_dir.
+
+    It answers at once, until it has been written like an export and loaded, so that all that is
+    served is the same.
+    """
     from nmt_zoo.model_directory.combined_models import load_models
     from nmt_zoo.model_directory.directory import model_directories
     from nmt_zoo.serving.export.saved_model import ServingModule, write_saved_model
     from nmt_zoo.serving.export.server_files import EXTRA
-    from nmt_zoo.serving.export.warm_up import sample_requests
+    from nmt_zoo.serving.export.warm_up import SAMPLES, sample_requests
+    from nmt_zoo.serving.server.direct_model import DirectModel
 
     directories = model_directories(asked.model_dir)
     model, tokenizer, config = load_models(directories)
@@ -171,13 +175,28 @@ def save_model(asked: Arguments, folder: Path, name: str) -> None:
     }
     with process.silence():  # As above.
         module = ServingModule(model, tokenizer, **search)
-    limit = asked.max_input_tokens
-    write_saved_model(
-        folder, module, name, lambda signatures: sample_requests(tokenizer, signatures, limit)
-    )
-    training_text.copy(directories[0].training_text_path, folder / EXTRA)
-    del model, module
-    gc.collect()
+    text_path, limit = directories[0].training_text_path, asked.max_input_tokens
+
+    def exported(closing):
+        for function in module.signatures().values():  # One by one: writing traces all at once.
+            if closing.is_set():
+                return first
+            function.get_concrete_function()
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary, "1")
+            write_saved_model(
+                folder,
+                module,
+                name,
+                lambda signatures: sample_requests(tokenizer, signatures, limit),
+            )
+            training_text.copy(text_path, folder / EXTRA)
+            with process.silence():  # As above.
+                return load_warm(folder, closing)
+
+    first = DirectModel(module, training_text.TrainingText.read(text_path))
+    first.warm_up([WarmUpRequest(FIRST, {"text": SAMPLES[:1]})])
+    return ServedVersions(name, first, successor=exported)
 
 
 @contextlib.contextmanager

@@ -34,6 +34,7 @@ row, an option is out of its range, the inputs have different numbers of rows, a
 than `MAX_WEIGHTS` weights, or the model's scores for a line are not numbers.
 """
 
+import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -290,6 +291,12 @@ class ServingModule(tf.Module):
             "target_tokens": tokens["target_tokens"],
             "token_log_probs": log_probs,
         }
+
+    def without_graph(self) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
+        """Returns `serving_default` as a function that traces no graph: slow, but at once."""
+        module = copy.copy(self)
+        module._search = self._search.python_function
+        return functools.partial(ServingModule.serving_default.python_function, module)
 
     def signatures(self) -> dict[str, Callable]:
         endpoints = {

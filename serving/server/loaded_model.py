@@ -1,37 +1,40 @@
-"""A SavedModel in a session of its own, as TensorFlow Serving runs it."""
+"""Models that answer requests: the signatures of a SavedModel, or of a model in this process."""
 
-from collections.abc import Mapping
+import abc
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from nmt_zoo.common.cores import give_way
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.tensorflow_private import SavedModelLoader
 from nmt_zoo.decoding.text.training_text import RECORD, TrainingText
 from nmt_zoo.serving.export.server_files import EXTRA
-from nmt_zoo.serving.server.refusals import not_an_answer
+from nmt_zoo.serving.export.warm_up import WarmUpRequest
+from nmt_zoo.serving.server.graph_parts import LaterCalls
+from nmt_zoo.serving.server.refusals import Refusal, not_an_answer
+
+FIRST = "serving_default"  # The signature that is ready first, because most requests call it.
+_COMPILED = "_compiled"  # `x_compiled` answers as `x` does: fast, once its programs are compiled.
+_WARM_UP_SECONDS = 600  # For each request.
 
 
-class LoadedModel:
-    """A SavedModel that answers requests; several threads may call it.
+class LoadedModel(abc.ABC):
+    """A model that answers requests; several threads may call it.
 
-    Raises `UserError` if it cannot be loaded.
+    `signatures` are name -> `SignatureDef`; `training_text` may be None.
     """
 
-    def __init__(self, folder: Path) -> None:
-        import tensorflow_text  # noqa: F401 - registers the ops of its tokenizer
-
-        # None if there is no such record.
-        self.training_text = TrainingText.read(Path(folder, EXTRA, RECORD))
-        self._session = tf.compat.v1.Session(graph=tf.Graph())
-        try:
-            loaded = SavedModelLoader(str(folder)).load(self._session, ["serve"])
-        except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
-            self.close()
-            reason = " ".join(str(error).split())[:300]
-            raise UserError(f"{folder}: no SavedModel that can be served ({reason})") from None
-        self.signatures = dict(loaded.signature_def)
+    def __init__(self, signatures: Mapping[str, Any], training_text: TrainingText | None) -> None:
+        self.signatures = signatures
+        self.training_text = training_text
+        self._instead = {}  # Signature -> signature that answers its requests.
+        self._warming = None
+        self._closing = threading.Event()
 
     def run(
         self, signature: str, inputs: Mapping[str, np.ndarray], seconds: float
@@ -40,15 +43,15 @@ class LoadedModel:
 
         Raises `Refusal` if the model does not answer, or not in `seconds`.
         """
-        asked = self.signatures[signature]
-        fetches = {name: output.name for name, output in asked.outputs.items()}
-        feeds = {asked.inputs[name].name: values for name, values in inputs.items()}
-        options = tf.compat.v1.RunOptions(timeout_in_ms=max(1, round(seconds * 1000)))
         try:
-            found = self._session.run(fetches, feeds, options=options)
+            found = self._call(self._instead.get(signature, signature), inputs, seconds)
         except tf.errors.OpError as error:
             raise not_an_answer(error) from None
         return {name: np.asarray(value) for name, value in found.items()}
+
+    @abc.abstractmethod
+    def _call(self, signature, inputs, seconds):
+        """Calls a signature; returns name -> array, or raises an error of TensorFlow."""
 
     def is_joinable(self, signature: str) -> bool:
         """Says whether requests of a signature can be answered together.
@@ -63,8 +66,85 @@ class LoadedModel:
             sizes[:1] == [-1] and -1 not in sizes[1:] for sizes in outputs
         )
 
+    def warm_up(
+        self, requests: Sequence[WarmUpRequest], closing: threading.Event | None = None
+    ) -> None:
+        """Answers requests, because the first calls of a signature take long.
+
+        Stops when `closing`, or the model's own event, is set. A compiled signature then answers
+        for the plain one. Raises `UserError` if the model fails to answer one of them.
+        """
+        for signature, inputs in requests:
+            if (closing or self._closing).is_set():
+                return
+            try:
+                self.run(signature, inputs, _WARM_UP_SECONDS)
+            except (Refusal, LookupError, ValueError, TypeError) as error:
+                reason = " ".join(str(error).split())[:300]
+                raise UserError(
+                    f"the signature {signature!r} fails to answer a warm-up request ({reason}); "
+                    "train or export the model again"
+                ) from None
+        compiled = {name for name, _ in requests if name.endswith(_COMPILED)}
+        self._instead |= {name.removesuffix(_COMPILED): name for name in compiled}
+
+    def warm_up_behind(self, requests: Sequence[WarmUpRequest]) -> None:
+        """As `warm_up`, in a thread, one signature after the other; prints which ones fail."""
+
+        def warm_up():
+            give_way()
+            for name in dict.fromkeys(request.signature for request in requests):
+                try:
+                    self.warm_up([request for request in requests if request.signature == name])
+                except UserError as error:
+                    print(f"warning: {error}", flush=True)
+
+        self._warming = threading.Thread(target=warm_up, name="warm-up")
+        self._warming.start()
+
     def close(self) -> None:
-        """Frees its memory; no request may be running."""
+        """Ends its warm-up and frees its memory; no request may be running."""
+        self._closing.set()
+        if self._warming:
+            self._warming.join()
+
+
+class ExportedModel(LoadedModel):
+    """A SavedModel in a session of its own, as TensorFlow Serving runs it.
+
+    A signature is put into the session when it is first called, except `FIRST`: so the first answer
+    need not wait for the others. Raises `UserError` if the SavedModel cannot be loaded.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        import tensorflow_text  # noqa: F401 - registers the ops of its tokenizer
+
+        self._session = tf.compat.v1.Session(graph=tf.Graph())
+        try:
+            loader = SavedModelLoader(str(folder))
+            meta_graph = loader.get_meta_graph_def_from_tags(["serve"])
+            # Without that signature, nothing is left for later.
+            has_first = FIRST in meta_graph.signature_def
+            self._later = LaterCalls(meta_graph, FIRST) if has_first else None
+            loaded = loader.load(self._session, ["serve"])
+        except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
+            self._session.close()
+            reason = " ".join(str(error).split())[:300]
+            raise UserError(f"{folder}: no SavedModel that can be served ({reason})") from None
+        text = TrainingText.read(Path(folder, EXTRA, RECORD))  # None if there is no such record.
+        super().__init__(dict(loaded.signature_def), text)
+
+    def _call(self, signature, inputs, seconds):
+        asked = self.signatures[signature]
+        fetches = {name: output.name for name, output in asked.outputs.items()}
+        if self._later:
+            self._later.add(self._session.graph, fetches.values())
+        feeds = {asked.inputs[name].name: values for name, values in inputs.items()}
+        options = tf.compat.v1.RunOptions(timeout_in_ms=max(1, round(seconds * 1000)))
+        return self._session.run(fetches, feeds, options=options)
+
+    def close(self) -> None:
+        super().close()
         self._session.close()
 
 

@@ -84,7 +84,8 @@ class RestApi:
             if not metadata:
                 return JSONResponse(self._versions.status(name, number))
             with self._versions.use(name, number) as model:
-                return JSONResponse(_metadata(model, name, self._versions.number))
+                found = await asyncio.to_thread(_metadata, model, name, self._versions.number)
+                return JSONResponse(found)
         if method == "POST" and (found := _POST.fullmatch(path)):
             name, number, verb = found.groups()
             body = await self._call(request, name, number and int(number), verb)
@@ -191,6 +192,7 @@ def make_app(
         yield
         watching.cancel()
         api.close()
+        versions.close()
 
     async def not_found(request, _error):
         return error_answer(Refusal(404, f"nothing is at {request.url.path[:200]}"))

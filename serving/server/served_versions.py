@@ -2,46 +2,71 @@
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from nmt_zoo.common.cores import give_way
 from nmt_zoo.common.errors import UserError, printable
 from nmt_zoo.serving.export.versions import newest_version
 from nmt_zoo.serving.export.warm_up import read_requests
-from nmt_zoo.serving.server.loaded_model import LoadedModel
+from nmt_zoo.serving.server.loaded_model import FIRST, ExportedModel, LoadedModel
 from nmt_zoo.serving.server.refusals import Refusal
-
-_WARM_UP_SECONDS = 600  # For each request.
 
 
 class ServedVersions:
-    """Serves the newest of the versions 1, 2, 3, ... in a folder, and replaces it by newer ones.
+    """Serves a model, and newer versions of it that take its place.
 
     As in TensorFlow Serving, one version is served at a time. Its successor is loaded beside it, so
-    that no request has to wait, and the old one is closed after its last request. `load` gets a
-    version's folder. Raises `UserError` if there is no version, or it cannot be loaded.
+    that no request has to wait, and the old one is closed after its last request.
+
+    Args:
+        name: of the model.
+        model: what is served first.
+        number: of its version.
+        folder: has the versions 1, 2, 3, ..., of which the newest is to be served; or None.
+        contents: of the version in `folder` that is served first.
+        successor: makes the model that takes the place of the first, unless the event that it gets
+            is set; or None.
     """
 
     def __init__(
-        self, folder: str | Path, name: str, load: Callable[[Path], LoadedModel] | None = None
+        self,
+        name: str,
+        model: LoadedModel,
+        *,
+        number: int = 1,
+        folder: Path | None = None,
+        contents: list[tuple] | None = None,
+        successor: Callable[[threading.Event], LoadedModel] | None = None,
     ) -> None:
-        self._folder, self._name = Path(folder), name
-        self._load = load or load_warm
-        self._users = {}  # LoadedModel -> number of its running requests.
-        self.states = {}  # Number -> (state, code and message of the error).
-        newest = newest_version(self._folder)
+        self._name, self._folder, self._successor = name, folder, successor
+        self._thread = ThreadPoolExecutor(1, initializer=give_way)  # Makes the successor.
+        self._closing = threading.Event()
+        self._users = {model: 0}  # LoadedModel -> number of its running requests.
+        # Contents of the version that is served, and of the one that was tried last.
+        self._served = self._tried = contents
+        self._current, self.number = model, number
+        # Number -> (state, code and message of the error).
+        self.states = {number: ("AVAILABLE", "OK", "")}
+
+    @classmethod
+    def of_folder(cls, folder: str | Path, name: str) -> "ServedVersions":
+        """Loads the newest of the versions in a folder, and serves it when it can translate.
+
+        Raises `UserError` if there is no version, or it cannot be loaded.
+        """
+        newest = newest_version(Path(folder))
         if not newest:
             raise UserError(
                 f"{folder}: no numbered version of a model; write one with export.py "
                 f"--model_dir=... --export_dir={folder}"
             )
-        # Contents of the version that is served, and of the one that was tried last.
-        self._served = self._tried = _contents(newest)
-        self._current = self._load(newest)
-        self.number = int(newest.name)
-        self.states[self.number] = ("AVAILABLE", "OK", "")
-        self._users[self._current] = 0
+        contents = _contents(newest)  # Before it is loaded: files may still be copied.
+        model, number = load_first(newest), int(newest.name)
+        return cls(name, model, number=number, folder=Path(folder), contents=contents)
 
     @contextlib.contextmanager
     def use(self, name: str, number: int | None = None) -> Iterator[LoadedModel]:
@@ -79,9 +104,23 @@ class ServedVersions:
 
     async def watch(self, seconds: float) -> None:
         """Looks for another version at intervals of `seconds`."""
-        while True:
+        if self._successor:
+            await self.succeed()
+        while self._folder:
             await asyncio.sleep(seconds)
             await self.refresh()
+
+    async def succeed(self) -> None:
+        """Lets the successor of the first model take its place when it is ready."""
+        make, self._successor = self._successor, None
+        loop = asyncio.get_running_loop()
+        try:
+            self._replace(
+                await loop.run_in_executor(self._thread, make, self._closing), self.number
+            )
+        except Exception as error:  # The first model stays in service.
+            reason = printable(" ".join(str(error).split()))[:500]
+            print(f"warning: answers stay slow: {reason}", flush=True)
 
     async def refresh(self) -> None:
         """Loads the newest version of the folder if it is not the one that is served.
@@ -103,43 +142,64 @@ class ServedVersions:
         if number != self.number:
             self.states[number] = ("LOADING", "OK", "")
         try:
-            model = await asyncio.to_thread(self._load, newest)
+            model = await asyncio.to_thread(load_warm, newest)
         except Exception as error:  # The old version stays in service.
             reason = printable(" ".join(str(error).split()))[:500]
             if number != self.number:
                 self.states[number] = ("END", "UNKNOWN", reason)
             print(f"version {number} cannot be loaded: {reason}", flush=True)
             return
+        self._served = contents
+        self._replace(model, number)
+        print(f"version {number} is served", flush=True)
+
+    def _replace(self, model, number):
         self.states[self.number] = ("END", "OK", "")
-        self._current, self.number, self._served = model, number, contents
+        self._current, self.number = model, number
         self._users[model] = 0
         self.states[number] = ("AVAILABLE", "OK", "")
         self._close_unused()
-        print(f"version {number} is served", flush=True)
 
     def _close_unused(self):
         for model in [m for m, users in self._users.items() if not users and m != self._current]:
             del self._users[model]
             model.close()
 
+    def close(self) -> None:
+        """Ends what runs behind the answers, and closes the model; no request may be running."""
+        self._closing.set()
+        self._thread.shutdown()
+        self._current.close()
 
-def load_warm(folder: str | Path) -> LoadedModel:
-    """Loads a version and answers its warm-up requests, because the first calls take long.
+
+def load_warm(folder: Path, closing: threading.Event | None = None) -> LoadedModel:
+    """Loads a version and answers its warm-up requests, until `closing` is set.
 
     Raises `UserError` if it cannot be loaded, or fails to answer one of them.
     """
-    requests, model = read_requests(folder), LoadedModel(folder)
-    for signature, inputs in requests:
-        try:
-            model.run(signature, inputs, _WARM_UP_SECONDS)
-        except (Refusal, LookupError, ValueError, TypeError) as error:
-            model.close()
-            reason = " ".join(str(error).split())[:300]
-            raise UserError(
-                f"{folder}: the signature {signature!r} fails to answer a warm-up request "
-                f"({reason}); train or export the model again"
-            ) from None
+    requests, model = read_requests(folder), ExportedModel(folder)
+    with _closed_if_bad(folder, model):
+        model.warm_up(requests, closing)
     return model
+
+
+def load_first(folder: Path) -> LoadedModel:
+    """As `load_warm`, but only translation is warm; other signatures warm up in a thread."""
+    requests, model = read_requests(folder), ExportedModel(folder)
+    first = [request for request in requests if request.signature == FIRST]
+    with _closed_if_bad(folder, model):
+        model.warm_up(first[:1])
+    model.warm_up_behind([*first[1:], *(each for each in requests if each.signature != FIRST)])
+    return model
+
+
+@contextlib.contextmanager
+def _closed_if_bad(folder, model):
+    try:
+        yield
+    except UserError as error:
+        model.close()
+        raise UserError(f"{folder}: {error}") from None
 
 
 def _contents(version):

@@ -1,5 +1,6 @@
 """serve.py in processes of its own: from its flags to its answers, its page, and its end."""
 
+import asyncio
 import contextlib
 import errno
 import os
@@ -13,10 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from nmt_zoo.command_line.serve import Arguments, served
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.model_directory import combined_models
-from nmt_zoo.serving.server.served_versions import load_warm
+from nmt_zoo.serving.server.served_versions import load_first
 from tests.browser import chromium, requested, violations
 from tests.integration.serving.server.example import Client, Example
 from tests.running import ROOT, run_script
@@ -24,6 +26,18 @@ from tests.tiny import corpus_flags, pairs, small_flags
 
 HOSTILE = "<script>document.title = 'x'</script> \"one\" 'dog' \u202e cat &amp;"
 LINES = [source for source, _ in pairs(20, seed=3)] + ["", "dog zebra"]
+
+
+KINDS = {"length_penalty": np.float32}
+KINDS |= dict.fromkeys(("beam_size", "n_best", "source_ids", "source_lengths"), np.int32)
+
+
+def facts(infos):
+    """Returns types and shapes, by name."""
+    return {
+        name: (info.dtype, [dim.size for dim in info.tensor_shape.dim])
+        for name, info in infos.items()
+    }
 
 
 @contextlib.contextmanager
@@ -95,19 +109,45 @@ def test_a_killed_server_answers_again_and_a_stopped_one_finishes_its_requests(e
     assert answered == ["GET / 403", f"{predict} 200", f"{predict} 200", f"{predict} 400"]
 
 
-def test_a_server_that_is_stopped_while_it_loads_leaves_no_files(model, tmp_path):
-    command = [sys.executable, str(ROOT / "serve.py"), "--port=0", "--model_name=tiny"]
-    command.append(f"--model_dir={model}")
-    output = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(command, env=environment, **output) as process:
-        # The server makes a folder; libraries try out, before that, whether they can write a file.
-        while process.poll() is None and not any(path.is_dir() for path in tmp_path.iterdir()):
+def test_a_server_that_is_stopped_while_it_warms_up_leaves_no_files(model, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with serving(f"--model_dir={model}", "--model_name=tiny", name="tiny") as (process, _):
+        # Behind its answers, the server writes the model into a folder.
+        while not any(path.is_dir() for path in tmp_path.iterdir()):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(0.05)
+            assert process.poll() is None
         process.send_signal(signal.SIGTERM)
-        assert process.communicate() == ("", "")
-    assert process.returncode == 128 + signal.SIGTERM and not any(tmp_path.iterdir())
+        assert process.communicate() == ("stopped\n", "")
+    assert process.returncode == 0 and not any(tmp_path.iterdir())
+
+
+def test_the_first_answers_are_those_of_the_exported_model(model):
+    """The model answers in this process until its SavedModel takes its place."""
+    asked = Arguments(model_dir=str(model), max_input_tokens=200)
+    versions = served(asked, "tiny")
+    with versions.use("tiny") as first:
+        signatures = dict(first.signatures)
+        asyncio.run(versions.succeed())
+        with versions.use("tiny") as exported:
+            assert exported is not first
+            for name in exported.signatures.keys() - {"__saved_model_init_op"}:
+                ours, theirs = signatures[name], exported.signatures[name]
+                assert facts(ours.inputs) == facts(theirs.inputs)
+                assert facts(ours.outputs) == facts(theirs.outputs)
+                values = {"beam_size": -1, "length_penalty": -1.0, "n_best": -1}
+                values |= {"source_ids": [5, 6, 3], "source_lengths": 3}
+                inputs = {
+                    key: np.array([values.get(key, b"one dog")] * 2, KINDS.get(key, object))
+                    for key in ours.inputs
+                }
+                found, expected = (each.run(name, inputs, 60.0) for each in (first, exported))
+                for key in expected:
+                    if expected[key].dtype == np.float32:
+                        np.testing.assert_allclose(found[key], expected[key], atol=2e-5)
+                    else:
+                        assert found[key].tolist() == expected[key].tolist()
+    versions.close()
 
 
 def test_answers_are_those_of_translate(server, model, folder):
@@ -207,9 +247,11 @@ def test_a_port_that_is_taken_while_the_model_loads_is_refused_in_one_line(
 
         def load_while_the_other_begins(*arguments):
             other.listen()
-            return load_warm(*arguments)
+            return load_first(*arguments)
 
-        monkeypatch.setattr("nmt_zoo.command_line.serve.load_warm", load_while_the_other_begins)
+        monkeypatch.setattr(
+            "nmt_zoo.serving.server.served_versions.load_first", load_while_the_other_begins
+        )
         done = run_script("serve", [f"--export_dir={example}", f"--port={port}"], capsys)
     assert done.status == 1 and done.out == ""
     assert done.err.startswith(f"error: 127.0.0.1:{port}: cannot listen there")

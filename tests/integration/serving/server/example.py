@@ -124,7 +124,7 @@ class Client:
 @contextlib.contextmanager
 def running(folder, allowed_hosts=(), *, name="example", log=None, **limits):
     """Runs a server for the versions in a folder; yields a `Client`."""
-    versions = ServedVersions(folder, name)
+    versions = ServedVersions.of_folder(folder, name)
     app = make_app(versions, name, ServerLimits(**limits), allowed_hosts=allowed_hosts, log=log)
     config = uvicorn.Config(app, log_config=None, log_level="critical", server_header=False)
     server = uvicorn.Server(config)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from nmt_zoo.serving.server import json_tensors
-from nmt_zoo.serving.server.loaded_model import LoadedModel
+from nmt_zoo.serving.server.loaded_model import ExportedModel
 from nmt_zoo.serving.server.refusals import Refusal
 
 
 @pytest.fixture(scope="module")
 def infos(example):
     """Inputs of the signatures of the example."""
-    model = LoadedModel(example / "1")
+    model = ExportedModel(example / "1")
     yield {name: signature.inputs for name, signature in model.signatures.items()}
     model.close()
 

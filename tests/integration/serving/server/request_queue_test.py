@@ -5,13 +5,13 @@ import asyncio
 import numpy as np
 import pytest
 
-from nmt_zoo.serving.server.loaded_model import LoadedModel
+from nmt_zoo.serving.server.loaded_model import ExportedModel
 from nmt_zoo.serving.server.request_queue import RequestQueue
 
 
 @pytest.fixture(scope="module")
 def model(example):
-    found = LoadedModel(example / "1")
+    found = ExportedModel(example / "1")
     yield found
     found.close()
 

@@ -67,7 +67,7 @@ def test_a_reload_loses_no_request(folder, second):
 
 def test_a_version_that_is_removed_is_replaced_by_the_one_before(folder, second):
     shutil.copytree(second, folder / "2")
-    versions = ServedVersions(folder, "example")
+    versions = ServedVersions.of_folder(folder, "example")
     assert versions.number == 2
     shutil.rmtree(folder / "2")
     asyncio.run(versions.refresh())
@@ -78,7 +78,7 @@ def test_a_version_that_is_removed_is_replaced_by_the_one_before(folder, second)
 
 
 def test_a_model_that_takes_the_number_of_the_served_one_is_served(folder, second, capsys):
-    versions = ServedVersions(folder, "example")
+    versions = ServedVersions.of_folder(folder, "example")
     shutil.rmtree(folder / "1")
     (folder / "1").mkdir()
     asyncio.run(versions.refresh())  # Of a copy that has just begun, nothing can be loaded.
@@ -93,7 +93,7 @@ def test_a_model_that_takes_the_number_of_the_served_one_is_served(folder, secon
 
 
 def test_a_damaged_version_is_passed_over_until_its_files_change(folder, second, capsys):
-    versions = ServedVersions(folder, "example")
+    versions = ServedVersions.of_folder(folder, "example")
     (folder / "2").mkdir()
     shutil.copy(second / "saved_model.pb", folder / "2")
     for _ in range(2):
@@ -107,7 +107,7 @@ def test_a_damaged_version_is_passed_over_until_its_files_change(folder, second,
 
 
 def test_a_folder_that_cannot_be_read_for_a_moment_is_read_again(folder, second):
-    versions = ServedVersions(folder, "example")
+    versions = ServedVersions.of_folder(folder, "example")
     shutil.copytree(second, folder / "2")
 
     async def refresh_twice():
@@ -125,7 +125,7 @@ def test_a_folder_that_cannot_be_read_for_a_moment_is_read_again(folder, second)
 
 
 def test_a_version_is_served_only_if_it_answers_its_warm_up_requests(folder, second, capsys):
-    versions = ServedVersions(folder, "example")
+    versions = ServedVersions.of_folder(folder, "example")
     signatures = read_meta_graph(second).signature_def
     asked = [WarmUpRequest("pair", {"source": ["a"], "target": ["b"]})]
     for number, line in enumerate(["bad", "good"], start=2):
@@ -141,7 +141,7 @@ def test_a_version_is_served_only_if_it_answers_its_warm_up_requests(folder, sec
 
 
 def test_an_old_version_is_closed_after_its_last_request(folder, second):
-    versions = ServedVersions(folder, "example")
+    versions = ServedVersions.of_folder(folder, "example")
     inputs = {"text": [b"a"]}
     with versions.use("example") as old:
         shutil.copytree(second, folder / "2")
@@ -160,5 +160,5 @@ def test_a_folder_without_a_model_is_refused_in_one_line(content, tmp_path):
     if content:
         (tmp_path / content).mkdir(parents=True)
     with pytest.raises(UserError) as found:
-        ServedVersions(tmp_path, "example")
+        ServedVersions.of_folder(tmp_path, "example")
     assert str(tmp_path) in str(found.value) and "\n" not in str(found.value)
