@@ -8,6 +8,10 @@ Every round runs all cases in turns; a case's figures are its seconds, and their
 """
 
 import argparse
+import functools
+import http.client
+import json
+import re
 import statistics
 import subprocess
 import sys
@@ -33,6 +37,25 @@ def seconds(command, root, sentence):
     return time.monotonic() - began
 
 
+def seconds_of_server(flag, root, sentence):
+    """Starts serve.py and asks for a translation; returns the seconds until its first answer."""
+    began = time.monotonic()
+    command = [sys.executable, "serve.py", flag, "--port=0", "--model_name=x"]
+    server = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True)
+    try:
+        port = re.search(r":(\d+)/ ", server.stdout.readline())[1]
+        connection = http.client.HTTPConnection("127.0.0.1", int(port))
+        connection.request("POST", "/v1/models/x:predict", json.dumps({"instances": [sentence]}))
+        answer = connection.getresponse()
+        if answer.status != 200:
+            sys.exit(f"serve.py {flag} failed: {answer.read()}")
+        answer.read()
+        return time.monotonic() - began
+    finally:
+        server.kill()
+        server.wait()
+
+
 def cases(root, asked):
     """Returns name -> function that runs a case in a checkout and returns its seconds.
 
@@ -47,10 +70,16 @@ def cases(root, asked):
         for engine in ("ctranslate2", "tensorflow"):
             command = [*commands["translate.py"], f"--engine={engine}"]
             commands[f"translate.py --engine={engine}"] = command
-    return {
+    found = {
         name: lambda command=command: seconds(command, root, sentence)
         for name, command in commands.items()
     }
+    served = {"--model_dir": asked.model_dir, "--export_dir": asked.saved_model_dir}
+    for name, path in served.items():
+        if path:
+            flag = f"{name}={path.resolve()}"
+            found[f"serve.py {name}"] = functools.partial(seconds_of_server, flag, root, sentence)
+    return found
 
 
 def main():
@@ -58,6 +87,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model_dir", type=Path, required=True, help="a trained Transformer")
     parser.add_argument("--export_dir", type=Path, help="an export of it for CTranslate2")
+    parser.add_argument("--saved_model_dir", type=Path, help="an export of it for serve.py")
     parser.add_argument("--sentence", default="A dog runs .", help="what is translated")
     parser.add_argument("--root", type=Path, action="append", help="checkouts; default: this one")
     parser.add_argument("--rounds", type=int, default=5)

@@ -102,11 +102,15 @@ class LoadedModel(abc.ABC):
         self._warming = threading.Thread(target=warm_up, name="warm-up")
         self._warming.start()
 
+    def wait_until_warm(self) -> None:
+        """Waits for the end of `warm_up_behind`."""
+        if self._warming:
+            self._warming.join()
+
     def close(self) -> None:
         """Ends its warm-up and frees its memory; no request may be running."""
         self._closing.set()
-        if self._warming:
-            self._warming.join()
+        self.wait_until_warm()
 
 
 class ExportedModel(LoadedModel):

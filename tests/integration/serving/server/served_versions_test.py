@@ -7,10 +7,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.serving.export.server_files import read_meta_graph
 from nmt_zoo.serving.export.warm_up import WarmUpRequest, write_requests
+from nmt_zoo.serving.server.loaded_model import ExportedModel
 from nmt_zoo.serving.server.refusals import Refusal
 from nmt_zoo.serving.server.served_versions import ServedVersions
 from tests.integration.serving.server.example import Example, running
@@ -162,3 +164,39 @@ def test_a_folder_without_a_model_is_refused_in_one_line(content, tmp_path):
     with pytest.raises(UserError) as found:
         ServedVersions.of_folder(tmp_path, "example")
     assert str(tmp_path) in str(found.value) and "\n" not in str(found.value)
+
+
+def test_other_signatures_warm_up_behind_the_answers_and_failures_are_printed(folder, capsys):
+    signatures = read_meta_graph(folder / "1").signature_def
+    asked = [
+        WarmUpRequest("pair", {"source": ["a"], "target": ["b", "c"]}),
+        WarmUpRequest("serving_default", {"text": ["good"]}),
+        WarmUpRequest("serving_default", {"text": ["bad"]}),
+    ]
+    write_requests(folder / "1", asked, signatures, "example")
+    versions = ServedVersions.of_folder(folder, "example")
+    with versions.use("example") as model:
+        model.wait_until_warm()
+        assert model.run("words", {"text": [b"a b"]}, 9)["words"].tolist() == [[b"a", b"b"]]
+    versions.close()
+    warned = capsys.readouterr().out.splitlines()
+    assert [line.partition("(")[0] for line in warned] == [
+        f"warning: the signature {name!r} fails to answer a warm-up request "
+        for name in ("serving_default", "pair")
+    ]
+
+
+def test_a_compiled_signature_answers_for_the_plain_one_when_it_is_warm(tmp_path):
+    plain, compiled = Example("plain "), Example("compiled ")
+    plain.compiled = compiled
+    names = {"serving_default": plain.translate, "serving_default_compiled": compiled.translate}
+    tf.saved_model.save(plain, str(tmp_path), signatures=names)
+    model, inputs = ExportedModel(tmp_path), {"text": [b"a"]}
+
+    def translation():
+        return model.run("serving_default", inputs, 9)["translation"].tolist()
+
+    assert translation() == [b"plain A"]
+    model.warm_up([WarmUpRequest("serving_default_compiled", inputs)])
+    assert translation() == [b"compiled A"]
+    model.close()
