@@ -17,6 +17,8 @@ from nmt_zoo.serving.ctranslate2.conversion import (
 )
 from nmt_zoo.serving.ctranslate2.engine import CTranslate2Engine
 
+_MOST_LAYERS = 200  # As `models.base.require_layers`.
+
 
 class ConvertedModel(ModelDirectory):
     """A model directory of a Transformer; needs no TensorFlow, and keeps no converted file.
@@ -51,6 +53,7 @@ class ConvertedModel(ModelDirectory):
         about["num_positions"] = num_positions if stores_positions(weights.settings) else None
         with tempfile.TemporaryDirectory() as folder:
             try:
+                _check(weights, tokenizer)
                 convert(weights, tokenizer, Path(folder), num_positions=num_positions)
             except (KeyError, ValueError, TypeError) as error:
                 raise UserError(
@@ -58,3 +61,23 @@ class ConvertedModel(ModelDirectory):
                     "which the model was trained"
                 ) from None
             return CTranslate2Engine(Path(folder), tokenizer, about), tokenizer, config
+
+
+def _check(weights, tokenizer):
+    """Raises `ValueError` if CTranslate2 could crash, which does not check what it loads."""
+    settings, arrays = weights
+    width, heads = settings["width"], settings["num_heads"]
+    table = arrays["target_embedding/embeddings"]
+    sizes = [len(tokenizer.source), width], [len(tokenizer.target), width]
+    fits = {
+        "width": list(arrays.get("source_embedding/embeddings", table).shape) == sizes[0]
+        and list(table.shape) == sizes[1],
+        "num_heads": type(heads) is int and heads > 0 and width % heads == 0,
+        "norm": settings["norm"] in ("post", "pre"),
+        "positions": settings["positions"] in ("sinusoidal", "relative", "rotary"),
+    }
+    for name in ("num_encoder_layers", "num_decoder_layers"):
+        fits[name] = type(settings[name]) is int and 0 < settings[name] <= _MOST_LAYERS
+    wrong = [f"{name}={settings[name]!r}" for name, is_right in fits.items() if not is_right]
+    if wrong:
+        raise ValueError(wrong[0])
