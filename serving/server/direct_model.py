@@ -26,13 +26,14 @@ class DirectModel(LoadedModel):
     """
 
     def __init__(self, module: ServingModule, training_text: TrainingText | None) -> None:
-        super().__init__(_Signatures(module.signatures()), training_text)
+        self._traced = _Signatures(module.signatures())
+        super().__init__(self._traced, training_text)
         self._without_graph = module.without_graph()
 
     def _call(self, signature, inputs, seconds):
         infos = self.signatures[signature].inputs
         tensors = {name: tf.constant(inputs[name], info.dtype) for name, info in infos.items()}
-        call = self._without_graph if signature == FIRST else self.signatures.graphs[signature]
+        call = self._without_graph if signature == FIRST else self._traced.graphs[signature]
         return {name: tensor.numpy() for name, tensor in call(**tensors).items()}
 
 

@@ -50,7 +50,7 @@ class LoadedModel(abc.ABC):
         return {name: np.asarray(value) for name, value in found.items()}
 
     @abc.abstractmethod
-    def _call(self, signature, inputs, seconds):
+    def _call(self, signature, inputs, seconds) -> Mapping[str, Any]:
         """Calls a signature; returns name -> array, or raises an error of TensorFlow."""
 
     def is_joinable(self, signature: str) -> bool:
