@@ -52,6 +52,7 @@ from nmt_zoo.decoding.scores import (
     score_lines,
 )
 from nmt_zoo.decoding.search.requests import FILES, OPTIONS, check_requests, translator_options
+from nmt_zoo.decoding.search.terms import COMPILE
 from nmt_zoo.decoding.text import formats
 from nmt_zoo.decoding.text.input_text import open_text
 from nmt_zoo.decoding.text.kept import file_facts
@@ -160,6 +161,14 @@ class Arguments(flag_values.Arguments):
     )
     beam_size: int = beam_size_flag(_SEARCH)
     length_penalty: float | None = length_penalty_flag(_SEARCH, ", or 0 with --channel_model")
+    compile: str = flag(
+        _SEARCH,
+        AUTO,
+        "When XLA compiles searches of up to four sentences at a time, which then take about a "
+        "third of the time; compiling takes some seconds. auto: in the background, once as much "
+        "time was spent on such searches. Larger batches are not compiled.",
+        choices=COMPILE,
+    )
     batch_size: int = flag(_SEARCH, 32, "Number of sentences translated at once.", 1, 10_000)
     precision: str = flag(
         _SEARCH,
@@ -504,6 +513,7 @@ def make_translator(
         num_threads=num_cores(),
         unknowns=unknowns,
         engine=engine,
+        compiles=asked.compile,
         **common,
     )
 

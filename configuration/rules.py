@@ -68,7 +68,7 @@ _OF_TRANSLATING = (
     *("coverage_penalty", *_WORDS, "keep", "diversity_groups", "sample", "temperature", "top_k"),
     *("top_p", "seed", "mbr", "shortlist", "replace_unknowns", "lexicon", "split_sentences"),
     *("long_lines", "tag", "export_dir", "reference", "metrics", "baseline", "lowercase"),
-    *("tokenize", "save_scores", "format=scores", "engine=ctranslate2"),
+    *("tokenize", "save_scores", "format=scores", "engine=ctranslate2", "compile"),
 )
 _TRANSLATE = (
     Rule("", ("model_dir", "channel_model", "export_dir"), (), "the model that translates"),
@@ -82,7 +82,7 @@ _TRANSLATE = (
         (),
         (
             *("channel_model", "language_model", "replace_unknowns", "prefix", "required"),
-            *("shortlist", "coverage_penalty", "precision=bfloat16"),
+            *("shortlist", "coverage_penalty", "precision=bfloat16", "compile"),
         ),
         "CTranslate2 cannot use it",
     ),

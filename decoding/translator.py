@@ -16,7 +16,7 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_ID
 from nmt_zoo.decoding.minimum_bayes_risk import expected_utilities
 from nmt_zoo.decoding.search.phrases import phrase_ids
-from nmt_zoo.decoding.search.terms import SearchOptions, Sentence, length_normaliser
+from nmt_zoo.decoding.search.terms import NEVER, SearchOptions, Sentence, length_normaliser
 from nmt_zoo.decoding.text.kept_parts import Hidden, KeptParts
 from nmt_zoo.decoding.text.splitting import sentences, split_line
 
@@ -82,6 +82,7 @@ class Translator:
         keep: parts of lines that are not translated; None for none.
         mbr: number of candidates of each line among which minimum Bayes risk chooses, see
             `decoding.minimum_bayes_risk`; 0: the most probable translation is the best.
+        compiles: when XLA compiles searches of few sentences, one of `search.terms.COMPILE`.
         **search: fields of `SearchOptions`, such as `beam_size`.
 
     Example:
@@ -106,6 +107,7 @@ class Translator:
         keep: KeptParts | None = None,
         seed: int = 0,
         mbr: int = 0,
+        compiles: str = NEVER,
         **search: Any,
     ) -> None:
         self.tokenizer = tokenizer
@@ -127,6 +129,7 @@ class Translator:
         self.mbr = mbr
         self._model = model
         self._seed = seed
+        self._compiles = compiles
         self._searcher = None
         self._lock = threading.Lock()
         if not engine:
@@ -139,7 +142,9 @@ class Translator:
             from nmt_zoo.decoding.search.shortlist import check_shortlist
 
             check_shortlist(model, self.options, self.asked is not None)
-        self._searcher = Searcher(model, self.options, self.tokenizer.target, self._seed)
+        self._searcher = Searcher(
+            model, self.options, self.tokenizer.target, self._seed, self._compiles
+        )
 
     def check_known(self, lines: Sequence[str], name: str) -> None:
         """Raises `UserError` if lines have words but the vocabulary contains none of them."""

@@ -1,20 +1,25 @@
 """The search in programs that XLA compiles, each for one size.
 
 A step of a small model is hundreds of small operations, and TensorFlow needs more time to start
-them than to compute them. XLA makes one program of many steps, but its tensors have fixed sizes. So
-sentences, source tokens and steps are padded to one of a few sizes. When the steps of a program are
-used up, or the sentences that are left fit a smaller one, another program goes on. `beam_search`
-describes the search, and both find the same.
+them than to compute them. XLA makes one program of a whole search, but its tensors have fixed
+sizes. So sentences and source tokens are padded to one of a few sizes. For larger batches, the
+graph is faster. `beam_search` describes the search, and both find the same.
 """
 
 import bisect
-from typing import Any, NamedTuple
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
-from nmt_zoo.decoding.search.extension import Active, Beam, empty_beam, extend, make_rules, ranked
+from nmt_zoo.common.cores import give_way
+from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
+from nmt_zoo.decoding.search.extension import Active, empty_beam, extend, make_rules, ranked
 from nmt_zoo.decoding.search.largest import compiled_top_k
 from nmt_zoo.decoding.search.terms import (
+    ALWAYS,
     EachSentence,
     Hypotheses,
     SearchOptions,
@@ -23,150 +28,105 @@ from nmt_zoo.decoding.search.terms import (
 )
 from nmt_zoo.models.base import Searchable
 
-# The sizes of programs: sentences, tokens of a source, and steps.
-ROWS = (1, 4, 16, 32)
+# The sizes of programs: sentences, and tokens of a source.
+ROWS = (1, 4)
 WIDTHS = (16, 32, 64, 128)
-ROOMS = (32, 64, 128, 276)  # The last is enough for sources of 128 tokens.
+# A translation is seldom longer than its source and these tokens. Until it is, caches have no room
+# for more, because each step moves them.
+_MORE = 16
+# Seconds that a graph takes for the searches of a size before its program is compiled, which takes
+# 2 to 5 seconds: little is lost if no further sentence comes.
+_PAYS = 3.0
+EACH = EachSentence(
+    beam_size=tf.TensorSpec([None], tf.int32),
+    length_penalty=tf.TensorSpec([None], tf.float32),
+    n_best=tf.TensorSpec([None], tf.int32),
+)
 
 
 class Size(NamedTuple):
-    """The size of the largest program that a batch needs."""
+    """The size of a program."""
 
     rows: int
     width: int
-    room: int
-
-    def programs(self) -> list["Size"]:
-        """Returns the sizes of all programs that the batch may need."""
-        return [
-            Size(rows, self.width, room)
-            for room in ROOMS[: ROOMS.index(self.room) + 1]
-            for rows in ROWS[ROWS.index(self.rows) :: -1]
-        ]
 
 
-def size_for(num_sentences: int, width: int, limit: int) -> Size | None:
-    """Returns the size for a batch: its sentences, its most source tokens, its longest limit.
-
-    None: no program is that large.
-    """
-    sizes = (min(num_sentences, ROWS[-1]), ROWS), (width, WIDTHS), (limit, ROOMS)
-    if any(number > all_[-1] for number, all_ in sizes):
+def size_for(num_sentences: int, width: int) -> Size | None:
+    """Returns the size for a batch and its most source tokens; None: no program is that large."""
+    if num_sentences > ROWS[-1] or width > WIDTHS[-1]:
         return None
-    return Size(*(all_[bisect.bisect_left(all_, number)] for number, all_ in sizes))
-
-
-class _Running(NamedTuple):
-    """A search between two programs, of A sentences, some of which may be done or padding."""
-
-    step: tf.Tensor  # Scalar, length of the live hypotheses.
-    row: tf.Tensor  # [A] int32, the row of each sentence in the batch.
-    limit: tf.Tensor  # [A] int32.
-    each: Any  # `EachSentence` of the sentences, or ().
-    context: Any  # The model's, leaves [A, ...].
-    hypotheses: Beam
-    state: Any  # The model's, leaves [A * L, ...].
-    done: tf.Tensor  # [A] bool.
+    return Size(
+        ROWS[bisect.bisect_left(ROWS, num_sentences)], WIDTHS[bisect.bisect_left(WIDTHS, width)]
+    )
 
 
 class CompiledSearch:
     """A search like `beam_search.beam_search`, compiled by XLA.
 
     `model.can_compile`; no option of the search changes the scores of tokens or groups the beam.
+    With `each_sentence`, `n_best` is an `EachSentence`.
     """
 
-    def __init__(self, model: Searchable, options: SearchOptions, special_ids: SpecialIds) -> None:
-        self.model = model
+    def __init__(
+        self,
+        model: Searchable,
+        options: SearchOptions,
+        special_ids: SpecialIds,
+        *,
+        each_sentence: bool = False,
+    ) -> None:
         self.options = options
-        self.special_ids = special_ids
+        self._model = model
+        self._special_ids = special_ids
         # Traced once for all sizes; XLA compiles each size when it first occurs.
-        compiled = tf.function(jit_compile=True, autograph=False, reduce_retracing=True)
-        self._begin = compiled(self._begun)
-        self._go_on = compiled(self._gone_on)
+        n_best = EACH if each_sentence else tf.TensorSpec([], tf.int32)
+        signature = [tf.TensorSpec([None, None], tf.int32), n_best]
+        self.program = tf.function(
+            self._searched, input_signature=signature, jit_compile=True, autograph=False
+        )
 
     def __call__(
-        self, source_ids: tf.Tensor, limits: tf.Tensor, n_best: tf.Tensor | EachSentence
+        self,
+        source_ids: tf.Tensor,
+        n_best: tf.Tensor | EachSentence,
+        otherwise: Callable[..., Hypotheses],
     ) -> Hypotheses:
-        """Searches at most `ROWS[-1]` sentences, in a graph; arguments as `beam_search`."""
-        count, length = tf.shape(source_ids)[0], tf.maximum(tf.reduce_max(limits), 1)
-        rows, most = _at_least(count, ROWS), _at_least(length, ROOMS)
-        width, pad = _at_least(tf.shape(source_ids)[1], WIDTHS), self.special_ids.pad
-        limits = _grown(limits, 0, rows)
-        each = ()
-        if isinstance(n_best, EachSentence):
-            n_best = each = EachSentence(*(_grown(values, 0, rows, 1) for values in n_best))
-        rules = self._rules(n_best)
-        source_ids = _grown(_grown(source_ids, 0, rows, pad), 1, width, pad)
-        context, hypotheses, state = self._begin(source_ids)
-        running = _Running(
-            *(tf.constant(0), tf.range(rows), limits, each, context),
-            *(hypotheses, state, limits == 0),
-        )
+        """Searches in a graph, as `otherwise`, which gets batches that are larger than programs."""
+        count, width = tf.unstack(tf.shape(source_ids))
 
-        def some_left(running, _):
-            return ~tf.reduce_all(running.done)
+        def search():
+            rows, asked = _at_least(count, ROWS), n_best
+            ids = _grown(_grown(source_ids, 0, rows, PAD_ID), 1, _at_least(width, WIDTHS), PAD_ID)
+            if isinstance(n_best, EachSentence):
+                asked = EachSentence(*(_grown(values, 0, rows, 1) for values in n_best))
+            found = self.program(ids, asked)
+            most = tf.reduce_max(self._limits(source_ids))
+            return Hypotheses(found.ids[:count, :, :most], *(leaf[:count] for leaf in found[1:]))
 
-        def next_program(running, results):
-            asked = tf.constant(0) if each else n_best
-            running = self._go_on(running, asked, _below(tf.size(running.row), ROWS))
-            found = _with_room(running.hypotheses, most, pad)
-            results = tf.nest.map_structure(
-                lambda all_, new: tf.tensor_scatter_nd_update(all_, running.row[:, None], new),
-                results,
-                found,
-            )
-            return self._for_next(running), results
+        fits = (count <= ROWS[-1]) & (width <= WIDTHS[-1])
+        return tf.cond(fits, search, lambda: otherwise(source_ids, n_best))
 
-        results = empty_beam(rows, most, rules)
-        shapes = _shapes(running), _shapes_of_beam(results)
-        _, results = tf.while_loop(
-            some_left, next_program, (running, results), shape_invariants=shapes
-        )
-        found = ranked(results, limits, rules)
-        return Hypotheses(found.ids[:count, :, :length], *(leaf[:count] for leaf in found[1:]))
+    def _limits(self, source_ids):
+        """Returns `[B]` int32, most tokens of each translation; 0 for padding."""
+        lengths = tf.math.count_nonzero(source_ids - PAD_ID, axis=1, dtype=tf.int32)
+        return tf.where(lengths > 0, self.options.length_limit(lengths), 0)
 
-    def prepare(self, size: Size) -> None:
-        """Compiles the program of a size, if it is not yet, and that which begins a search."""
-        source_ids = tf.fill([size.rows, size.width], self.special_ids.pad)
-        context, hypotheses, state = self._begin(source_ids)
-        none = tf.zeros([size.rows], tf.int32)
-        running = _Running(
-            *(tf.constant(0), none, none, (), context),
-            _with_room(hypotheses, size.room, self.special_ids.pad),
-            *(self.model.with_room(state, size.room), tf.ones([size.rows], tf.bool)),
-        )
-        self._go_on(running, tf.constant(1), tf.constant(0))
-
-    def _rules(self, n_best):
-        return make_rules(self.model, self.options, self.special_ids, n_best, top_k=compiled_top_k)
-
-    def _begun(self, source_ids):
-        """Returns the first (context, hypotheses, state)."""
-        rules, rows = self._rules(1), tf.shape(source_ids)[0]
-        context = self.model.encode(source_ids)
+    def _searched(self, source_ids, n_best):
+        """As `beam_search`."""
+        model, options = self._model, self.options
+        rules = make_rules(model, options, self._special_ids, n_best, top_k=compiled_top_k)
+        rows, width = tf.unstack(tf.shape(source_ids))
+        limits, most = self._limits(source_ids), options.length_limit(width)
+        context = model.encode(source_ids)
         state = tf.nest.map_structure(
-            lambda leaf: tf.repeat(leaf, rules.num_live, axis=0), self.model.initial_state(context)
+            lambda leaf: tf.repeat(leaf, rules.num_live, axis=0), model.initial_state(context)
         )
-        state = self.model.with_room(state, ROOMS[0])
-        return context, empty_beam(rows, ROOMS[0], rules), state
-
-    def _gone_on(self, running, n_best, fewer):
-        """Extends hypotheses until their room is used up or `fewer` sentences are left."""
-        rules = self._rules(running.each or n_best)
-        best_possible = length_normaliser(running.limit, rules.length_penalty)
-        active = Active(
-            *(running.row, running.limit, best_possible, running.each),
-            *(running.hypotheses, running.context),
-        )
-        room = tf.shape(running.hypotheses.live_ids)[2]
-
-        def goes_on(step, hypotheses, state, done):
-            return (step < room) & (tf.math.count_nonzero(~done, dtype=tf.int32) > fewer)
+        best_possible = length_normaliser(limits, rules.length_penalty)
+        hypotheses = empty_beam(rows, most, rules)
+        active = Active(tf.range(rows), limits, best_possible, rules.each, hypotheses, context)
 
         def extended(step, hypotheses, state, done):
-            new, state, must_leave, certain = extend(
-                self.model, rules, active, step, hypotheses, state
-            )
+            new, state, must_leave, certain = extend(model, rules, active, step, hypotheses, state)
             new = tf.nest.map_structure(
                 lambda old, new: tf.where(
                     tf.reshape(done, [-1, *[1] * (new.shape.rank - 1)]), old, new
@@ -176,57 +136,59 @@ class CompiledSearch:
             )
             return step + 1, new, state, done | must_leave | certain
 
-        names = "step", "hypotheses", "state", "done"
-        shapes = _shapes(running)
-        found = tf.while_loop(
-            goes_on,
-            extended,
-            [getattr(running, name) for name in names],
-            shape_invariants=[getattr(shapes, name) for name in names],
-        )
-        return running._replace(**dict(zip(names, found, strict=True)))
+        step, done = tf.constant(0), limits == 0
+        for room in tf.minimum(width + _MORE, most), most:
 
-    def _for_next(self, running):
-        """Leaves out sentences that are done, if the others fit a smaller program; makes room."""
-        left = tf.math.count_nonzero(~running.done, dtype=tf.int32)
-        order = tf.argsort(tf.cast(running.done, tf.int32), stable=True)
-        staying = order[: _at_least(left, ROWS)]
-        live = running.hypotheses.last_ids.shape[1]
-        of_state = tf.reshape(staying[:, None] * live + tf.range(live), [-1])
-        room = _at_least(running.step + 1, ROOMS)
+            def goes_on(step, hypotheses, state, done, room=room):
+                return (step < room) & ~tf.reduce_all(done)
 
-        def gather(variables, rows):
-            return tf.nest.map_structure(lambda leaf: tf.gather(leaf, rows), variables)
-
-        names = "row", "limit", "each", "context", "hypotheses", "done"
-        found = {name: gather(getattr(running, name), staying) for name in names}
-        state = gather(running.state, of_state)
-        found["hypotheses"] = _with_room(found["hypotheses"], room, self.special_ids.pad)
-        return running._replace(state=self.model.with_room(state, room), **found)
+            state = model.with_room(state, room)
+            step, hypotheses, state, done = tf.while_loop(
+                goes_on, extended, (step, hypotheses, state, done)
+            )
+        return ranked(hypotheses, limits, rules)
 
 
-def _shapes(running):
-    """Returns the shapes of a loop's variables: of any size, but for the beam."""
-    shapes = tf.nest.map_structure(lambda leaf: tf.TensorShape([None] * leaf.shape.rank), running)
-    return shapes._replace(hypotheses=_shapes_of_beam(running.hypotheses))
+class Programs:
+    """The programs of a search that are compiled so far; `when` is one of `terms.COMPILE`.
 
+    Several threads may call it.
+    """
 
-def _shapes_of_beam(hypotheses):
-    return tf.nest.map_structure(
-        lambda leaf: tf.TensorShape([None, leaf.shape[1], *[None] * (leaf.shape.rank - 2)]),
-        hypotheses,
-    )
+    def __init__(self, search: CompiledSearch, when: str) -> None:
+        self._search = search
+        self._is_always_ready = when == ALWAYS
+        self._ready = set()
+        self._spent = {}  # Size -> seconds.
+        self._lock = threading.Lock()
+
+    def are_ready(self, size: Size) -> bool:
+        return self._is_always_ready or size in self._ready
+
+    def run(self, size: Size, sources: Sequence[Sequence[int]], n_best: int) -> Hypotheses:
+        """Searches sentences, given as ids; returns tensors, of which rows and T are padded."""
+        source_ids = np.full(size, PAD_ID, np.int32)
+        for row, source in zip(source_ids, sources, strict=False):
+            row[: len(source)] = source
+        return self._search.program(tf.constant(source_ids), tf.constant(n_best))
+
+    def spend(self, size: Size, seconds: float) -> None:
+        """Counts the time of a graph for a search of this size; compiles behind it if that pays."""
+        with self._lock:
+            before = self._spent.get(size, 0.0)
+            self._spent[size] = before + seconds
+        if before < _PAYS <= before + seconds:
+            threading.Thread(target=self._compile, args=(size,), name="compile").start()
+
+    def _compile(self, size):
+        give_way()
+        self.run(size, [], 1)
+        self._ready.add(size)
 
 
 def _at_least(number, sizes):
-    """Returns the smallest of the sizes that is at least a number, or the largest of all."""
-    place = tf.searchsorted(tf.constant(sizes), [number])[0]
-    return tf.gather(tf.constant(sizes), tf.minimum(place, len(sizes) - 1))
-
-
-def _below(number, sizes):
-    """Returns the largest of the sizes below a number; 0 if there is none."""
-    return tf.gather(tf.constant((0, *sizes)), tf.searchsorted(tf.constant(sizes), [number])[0])
+    """Returns the smallest of the sizes that is at least a number."""
+    return tf.gather(tf.constant(sizes), tf.searchsorted(tf.constant(sizes), [number])[0])
 
 
 def _grown(values, axis, size, value=0):
@@ -234,11 +196,3 @@ def _grown(values, axis, size, value=0):
     sizes = [[0, 0] for _ in values.shape]
     sizes[axis][1] = size - tf.shape(values)[axis]
     return tf.pad(values, sizes, constant_values=tf.cast(value, values.dtype))
-
-
-def _with_room(hypotheses, room, pad):
-    """Returns a `Beam` with room for longer hypotheses."""
-    live_ids, done_ids = (
-        _grown(ids, 2, room, pad) for ids in (hypotheses.live_ids, hypotheses.done_ids)
-    )
-    return hypotheses._replace(live_ids=live_ids, done_ids=done_ids)

@@ -1,6 +1,8 @@
 """The search as a graph, and around it what each sentence asks for."""
 
+import itertools
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -15,11 +17,13 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     Vocabulary,
 )
 from nmt_zoo.decoding.search.beam_search import beam_search
+from nmt_zoo.decoding.search.compiled import EACH, CompiledSearch, Programs, size_for
 from nmt_zoo.decoding.search.constrained import GIVEN, Constrained, is_constrained
 from nmt_zoo.decoding.search.groups import in_halves, search_in_groups
 from nmt_zoo.decoding.search.phrases import word_joints
 from nmt_zoo.decoding.search.shortlist import Shortlisted
 from nmt_zoo.decoding.search.terms import (
+    NEVER,
     EachSentence,
     Guests,
     Hypotheses,
@@ -33,13 +37,6 @@ from nmt_zoo.models.base import Searchable
 # Most tokens of a source for which a search without a graph, step by step, takes less time than
 # making the graph. This is for a single sentence: the second one makes the graph.
 _SHORT = 32
-
-
-_EACH = EachSentence(
-    beam_size=tf.TensorSpec([None], tf.int32),
-    length_penalty=tf.TensorSpec([None], tf.float32),
-    n_best=tf.TensorSpec([None], tf.int32),
-)
 
 
 def make_search(
@@ -57,10 +54,10 @@ def make_search(
     inputs, of `decoding.search.constrained.GIVEN`; a dict of them is then the graph's third
     argument. `joints` are `phrases.word_joints`, needed if phrases are required.
     """
-    special_ids = SpecialIds(PAD_ID, BOS_ID, EOS_ID, () if options.emit_unknowns else (UNK_ID,))
+    special_ids = _special_ids(options)
     signature = [
         tf.TensorSpec([None, None], tf.int32, name="source_ids"),
-        _EACH if each_sentence else tf.TensorSpec([], tf.int32, name="n_best"),
+        EACH if each_sentence else tf.TensorSpec([], tf.int32, name="n_best"),
     ]
     if given:
         signature.append({name: GIVEN[name] for name in given})
@@ -104,9 +101,30 @@ def make_search(
     return search
 
 
+def compiled_search(
+    model: Searchable, options: SearchOptions, *, each_sentence: bool = False
+) -> CompiledSearch | None:
+    """Returns the search in programs; None if the model or an option cannot be compiled."""
+    is_plain = options.diversity_groups == 1 and options.shortlist is None
+    if not (model.can_compile and is_plain) or is_constrained(options, ()):
+        return None
+    return CompiledSearch(model, options, _special_ids(options), each_sentence=each_sentence)
+
+
+def _special_ids(options):
+    return SpecialIds(PAD_ID, BOS_ID, EOS_ID, () if options.emit_unknowns else (UNK_ID,))
+
+
 class Searcher:
+    """Searches batches of sentences; `compiles` is one of `terms.COMPILE`."""
+
     def __init__(
-        self, model: Searchable, options: SearchOptions, vocabulary: Vocabulary, seed: int = 0
+        self,
+        model: Searchable,
+        options: SearchOptions,
+        vocabulary: Vocabulary,
+        seed: int = 0,
+        compiles: str = NEVER,
     ) -> None:
         self.model = model
         self.options = options
@@ -115,6 +133,8 @@ class Searcher:
         self._graphs = {}  # By the names of their inputs, and whether for one sentence alone.
         self._lock = threading.Lock()
         self._is_first = True
+        search = None if compiles == NEVER else compiled_search(model, options)
+        self._programs = Programs(search, compiles) if search else None
 
     def search(self, sentences: Sequence[Sentence], n_best: int) -> list[Hypotheses | None]:
         """Returns the `Hypotheses` of each sentence of a batch, arrays without the axis B.
@@ -135,7 +155,8 @@ class Searcher:
 
         def search(sentences, places):
             arrays = [tensor.numpy() for tensor in self._run(sentences, places, n_best)]
-            return [Hypotheses(*row) for row in zip(*arrays, strict=True)]
+            rows = zip(*arrays, strict=True)  # A compiled search returns rows of padding, too.
+            return [Hypotheses(*row) for row in itertools.islice(rows, len(sentences))]
 
         return in_halves(search, sentences, places)
 
@@ -157,9 +178,22 @@ class Searcher:
                     for s, place in zip(sentences, places, strict=True)
                 ]
             )
-        is_alone = len(sentences) == 1
+        sources = [sentence.source_ids for sentence in sentences]
+        if given or not self._programs:
+            return self._run_graph(sources, n_best, given)
+        if not (size := size_for(len(sources), max(map(len, sources)))):
+            return self._run_graph(sources, n_best, given)
+        if self._programs.are_ready(size):
+            return self._programs.run(size, sources, n_best)
+        start = time.monotonic()
+        found = self._run_graph(sources, n_best, given)
+        self._programs.spend(size, time.monotonic() - start)
+        return found
+
+    def _run_graph(self, sources, n_best, given):
+        is_alone = len(sources) == 1
         search = self._graph(tuple(given), is_alone)
-        inputs = [padded([s.source_ids for s in sentences]), n_best, *([given] if given else [])]
+        inputs = [padded(sources), n_best, *([given] if given else [])]
         if not is_alone:
             return search(*inputs)
         if self._is_first and inputs[0].shape[1] <= _SHORT:

@@ -61,6 +61,10 @@ class SpecialIds(NamedTuple):
         return tf.reduce_any(tf.range(vocab_size)[:, None] == tf.constant(self.never), axis=1)
 
 
+# When XLA compiles searches: behind the answers of a graph, once it pays; before the first; never.
+AUTO, ALWAYS, NEVER = COMPILE = ("auto", "always", "never")
+
+
 class SearchOptions(NamedTuple):
     beam_size: int = 4  # K, hypotheses that a search follows at a time; 1 is greedy search.
     length_penalty: float = LENGTH_PENALTY  # Alpha of `length_normaliser`; 0: none.

@@ -5,12 +5,18 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo import models
-from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID
-from nmt_zoo.decoding.search.beam_search import beam_search
-from nmt_zoo.decoding.search.compiled import CompiledSearch, Size, size_for
-from nmt_zoo.decoding.search.terms import SearchOptions, SpecialIds
+from nmt_zoo.decoding.search import compiled
+from nmt_zoo.decoding.search.compiled import Programs, Size, size_for
+from nmt_zoo.decoding.search.searcher import Searcher, compiled_search, make_search
+from nmt_zoo.decoding.search.terms import (
+    ALWAYS,
+    AUTO,
+    EachSentence,
+    SearchOptions,
+    Sentence,
+    padded,
+)
 
-SPECIAL_IDS = SpecialIds(PAD_ID, BOS_ID, EOS_ID)
 SMALL = {"num_encoder_layers": 1, "num_decoder_layers": 2}
 TRANSFORMER = {**SMALL, "width": 16, "num_heads": 2, "ffn_width": 16}
 RECURRENT = {"embedding_width": 8, "encoder_units": 8, "decoder_units": 16}
@@ -19,30 +25,75 @@ CASES = [
     ("transformer_simple", {**SMALL, "width": 16, "ffn_width": 16}),
     ("lstm_luong", RECURRENT),
 ]
+OPTIONS = SearchOptions(beam_size=3)
+# The limits of the first two are beyond the first room of their program.
+SOURCES = [np.random.default_rng(n).integers(4, 60, n).tolist() for n in (17, 16, 9, 1)]
+
+
+def assert_alike(found, expected, n_best=2):
+    """Compares `Hypotheses` of which the first may have more rows and more padding."""
+    count, _, length = expected.ids.shape
+    ids = np.asarray(found.ids)
+    np.testing.assert_array_equal(ids[:count, :n_best, :length], expected.ids[:, :n_best])
+    assert not ids[:count, :n_best, length:].any()
+    for name in ("scores", "log_probs", "finished"):
+        both = (np.asarray(getattr(each, name))[:count, :n_best] for each in (found, expected))
+        np.testing.assert_allclose(*both, rtol=1e-4)
 
 
 @pytest.mark.parametrize(("preset", "settings"), CASES)
 def test_both_ways_to_run_find_the_same(preset, settings):
     model = models.create(preset, 60, 60, **settings)
-    rng = np.random.default_rng(1)
-    lengths = np.array([17, 3, 9, 5, 1])  # Of the first, the limit needs a second program.
-    source = rng.integers(4, 60, (5, 17)).astype(np.int32)
-    source[np.arange(17) >= lengths[:, None]] = PAD_ID
-    limits = tf.constant(2 * lengths + 3, tf.int32)
-    options = SearchOptions(beam_size=3)
-    compiled = CompiledSearch(model, options, SPECIAL_IDS)
-    found = tf.function(compiled, autograph=False)(source, limits, tf.constant(2))
-    expected = beam_search(
-        model, source, limits=limits, options=options, special_ids=SPECIAL_IDS, n_best=2
-    )
-    np.testing.assert_array_equal(found.ids[:, :2], expected.ids[:, :2])
-    np.testing.assert_allclose(found.scores[:, :2], expected.scores[:, :2], rtol=1e-4)
-    np.testing.assert_array_equal(found.finished[:, :2], expected.finished[:, :2])
+    programs = Programs(compiled_search(model, OPTIONS), ALWAYS)
+    for sources in SOURCES, SOURCES[1:2]:
+        size = size_for(len(sources), max(map(len, sources)))
+        expected = make_search(model, OPTIONS)(padded(sources), 2)
+        assert_alike(programs.run(size, sources, 2), expected)
+
+
+def test_sentences_with_options_of_their_own_in_a_graph():
+    model = models.create("transformer_tiny", 60, 60, **TRANSFORMER)
+    search = make_search(model, OPTIONS, each_sentence=True)
+    programs = compiled_search(model, OPTIONS, each_sentence=True)
+    both = tf.function(lambda ids, each: programs(ids, each, search), autograph=False)
+    for count in 3, 5:  # Five are too many for a program.
+        sources = padded((SOURCES * 2)[:count])
+        each = EachSentence(
+            beam_size=tf.constant([1, 3, 2, 3, 1][:count]),
+            length_penalty=tf.constant([0.0, 0.6, 1.0, 0.3, 0.0][:count]),
+            n_best=tf.ones([count], tf.int32),
+        )
+        found, expected = both(sources, each), search(sources, each)
+        assert found.ids.shape == expected.ids.shape
+        assert_alike(found, expected, n_best=1)
+
+
+@pytest.mark.parametrize("compiles", [AUTO, ALWAYS])
+def test_a_searcher_that_compiles_finds_what_others_find(compiles, monkeypatch):
+    monkeypatch.setattr(compiled, "_PAYS", 1e-9)  # The first search pays for the program.
+    model = models.create("transformer_tiny", 60, 60, **TRANSFORMER)
+    sentences = [Sentence(source, number) for number, source in enumerate(SOURCES)]
+    plain, searcher = (Searcher(model, OPTIONS, None, compiles=c) for c in ("never", compiles))
+    expected = plain.search(sentences, 1)
+    size = size_for(len(SOURCES), 17)
+    for _ in range(2):  # By the graph, then by the program.
+        for found, other in zip(searcher.search(sentences, 1), expected, strict=True):
+            assert_alike(*(type(one)(*(leaf[None] for leaf in one)) for one in (found, other)), 1)
+        for thread in compiled.threading.enumerate():
+            if thread.name == "compile":
+                thread.join()
+        assert searcher._programs.are_ready(size)
+
+
+@pytest.mark.parametrize("option", [{"no_repeat_ngram": 2}, {"diversity_groups": 3}])
+def test_what_cannot_be_compiled(option):
+    model = models.create("transformer_tiny", 60, 60, **TRANSFORMER)
+    assert compiled_search(model, OPTIONS._replace(**option)) is None
+    assert compiled_search(models.create("ibm1", 60, 60), OPTIONS) is None
 
 
 def test_sizes():
-    assert size_for(1, 10, 40) == Size(1, 16, 64)
-    assert size_for(40, 33, 276) == Size(32, 64, 276)
-    assert size_for(1, 129, 40) is None
-    assert size_for(1, 10, 277) is None
-    assert Size(4, 16, 64).programs() == [Size(r, 16, t) for t in (32, 64) for r in (4, 1)]
+    assert size_for(1, 10) == Size(1, 16)
+    assert size_for(2, 33) == Size(4, 64)
+    assert size_for(5, 10) is None
+    assert size_for(1, 129) is None
