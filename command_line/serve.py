@@ -70,10 +70,17 @@ class Arguments(flag_values.Arguments):
         _MODEL, "", "Name of the model in addresses. Default: the name of the folder."
     )
     beam_size: int = beam_size_flag(
-        _SEARCH, ". This flag and the two below need --model_dir; an export has settings of its own"
+        _SEARCH,
+        ". This flag and the three below need --model_dir; an export has settings of its own",
     )
     length_penalty: float | None = length_penalty_flag(_SEARCH)
     max_input_tokens: int = max_input_tokens_flag(_SEARCH, MAX_INPUT_TOKENS)
+    compile: bool = flag(
+        _SEARCH,
+        True,
+        "Lets XLA compile the searches of up to four lines, behind the first answers; they then "
+        "take about a third of the time. Needs --model_dir; for an export, export.py --compile.",
+    )
     split_sentences: str = split_sentences_flag(
         _SEARCH, "Translates each sentence of a line by itself, and joins the translations"
     )
@@ -174,7 +181,7 @@ def served_directly(asked: Arguments, name: str) -> ServedVersions:
         name: getattr(asked, name) for name in ("beam_size", "length_penalty", "max_input_tokens")
     }
     with process.silence():  # As above.
-        module = ServingModule(model, tokenizer, **search)
+        module = ServingModule(model, tokenizer, compiled=asked.compile, **search)
     text_path, limit = directories[0].training_text_path, asked.max_input_tokens
 
     def exported(closing):

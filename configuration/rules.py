@@ -137,13 +137,13 @@ _EXPORT = (
     Rule("", ("model_dir",), (), "the directory of the trained model"),
     Rule("", ("export_dir",), (), "the folder of all exported versions"),
     Rule("quantization", ("format=ctranslate2",)),
-    *_each(("beam_size", "max_beam_size", "license"), ("format=savedmodel",)),
+    *_each(("beam_size", "max_beam_size", "license", "compile"), ("format=savedmodel",)),
 )
 _SERVE = (
     Rule("", ("model_dir", "export_dir"), (), "the model to serve"),
     Rule("model_dir", (), ("export_dir",)),
     *_each(
-        ("beam_size", "length_penalty", "max_input_tokens"),
+        ("beam_size", "length_penalty", "max_input_tokens", "compile"),
         ("model_dir",),
         (),
         "export.py sets it for --export_dir",

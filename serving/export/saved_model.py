@@ -17,6 +17,10 @@ Signatures:
   model has such maps
 * `score`: `source [B]`, `target [B]` strings -> `log_prob [B]`, `score [B]` float32 of the given
   translation, `target_tokens [B, T]` strings and their `token_log_probs [B, T]` float32
+* `serving_default_compiled` and `translate_compiled`, if asked for: as those without the ending,
+  but up to four lines at a time are translated by programs that XLA compiles when their sizes first
+  occur, see `decoding.search.compiled`; TensorFlow Serving needs `--xla_cpu_compilation_enabled`.
+  Nothing else in the SavedModel needs XLA.
 
 A `text` may have several lines, separated by line feeds. Each is translated by itself, and the
 translations are joined by line feeds; blank lines stay blank. Such a text has one translation,
@@ -47,7 +51,7 @@ from nmt_zoo.data_pipeline.tokenization.graph_tokenizers import graph_vocabulary
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.scoring import make_scorer
-from nmt_zoo.decoding.search.searcher import make_search
+from nmt_zoo.decoding.search.searcher import compiled_search, make_search
 from nmt_zoo.decoding.search.terms import EachSentence, SearchOptions, length_normaliser
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
 from nmt_zoo.models.base import TranslationModel
@@ -67,7 +71,7 @@ from nmt_zoo.serving.export.request_checks import (
 )
 from nmt_zoo.serving.export.server_files import check_operations, read_meta_graph
 from nmt_zoo.serving.export.text_lines import joined, lines_of
-from nmt_zoo.serving.export.warm_up import write_requests
+from nmt_zoo.serving.export.warm_up import COMPILED, write_requests
 
 _STRINGS = tf.TensorSpec([None], tf.string)
 _IDS = tf.TensorSpec([None, None], tf.int32)
@@ -76,6 +80,7 @@ _FLOATS = tf.TensorSpec([None], tf.float32)
 # Most weights of attention in an answer, 16 MB. Without a limit, the maps of one pair of long lines
 # would fill a server's memory. Scores need the weights of one layer at a time.
 MAX_WEIGHTS = 1 << 22
+COMPILED_SIGNATURES = "serving_default", "translate"  # Of which there may be compiled ones.
 
 
 def _refuse_weights(source_ids, target_ids, num_heads):
@@ -99,6 +104,7 @@ class ServingModule(tf.Module):
     Args:
         max_input_tokens: longest line that is accepted, in tokens including `</s>`.
         max_beam_size: largest beam that a request may ask for; None: `beam_size`.
+        compiled: whether there are compiled endpoints, too; not if the model cannot be compiled.
         **search: fields of `SearchOptions`, such as `beam_size`; the defaults of requests.
     """
 
@@ -109,6 +115,7 @@ class ServingModule(tf.Module):
         *,
         max_input_tokens: int = MAX_INPUT_TOKENS,
         max_beam_size: int | None = None,
+        compiled: bool = False,
         **search: Any,
     ) -> None:
         super().__init__()
@@ -123,6 +130,8 @@ class ServingModule(tf.Module):
         widest = self.options._replace(beam_size=self.max_beam_size)
         self._search = make_search(model, self.options)
         self._search_each = make_search(model, widest, each_sentence=True)
+        self._programs = compiled_search(model, self.options) if compiled else None
+        self._programs_each = compiled_search(model, widest, each_sentence=True)
         self._score = make_scorer(model)
         self._align = model.align
         self._attention_maps = model.attention_maps
@@ -298,6 +307,21 @@ class ServingModule(tf.Module):
         module._search = self._search.python_function
         return functools.partial(ServingModule.serving_default.python_function, module)
 
+    @functools.cached_property
+    def _compiled(self):
+        """The compiled endpoints by name."""
+        module = copy.copy(self)
+        module._search = functools.partial(self._programs, otherwise=self._search)
+        module._search_each = functools.partial(self._programs_each, otherwise=self._search_each)
+        return {
+            f"{name}{COMPILED}": tf.function(
+                functools.partial(getattr(ServingModule, name).python_function, module),
+                input_signature=getattr(self, name).input_signature,
+                autograph=False,
+            )
+            for name in COMPILED_SIGNATURES
+        }
+
     def signatures(self) -> dict[str, Callable]:
         endpoints = {
             "serving_default": self.serving_default,
@@ -308,7 +332,7 @@ class ServingModule(tf.Module):
         }
         if self._num_heads:
             endpoints["attention_maps"] = self.attention_maps
-        return endpoints
+        return endpoints | (self._compiled if self._programs else {})
 
     def save(self, folder: Path) -> None:
         """Writes the SavedModel into a folder; raises `OSError` if it cannot be written."""

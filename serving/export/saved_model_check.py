@@ -22,12 +22,14 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.scoring import Scorer
+from nmt_zoo.decoding.search.compiled import ROWS
 from nmt_zoo.decoding.search.terms import padded
 from nmt_zoo.decoding.translator import Translation
 from nmt_zoo.models.base import TranslationModel
 from nmt_zoo.serving.export import saved_model_client
 from nmt_zoo.serving.export.request_checks import DEFAULT
-from nmt_zoo.serving.export.saved_model import MAX_WEIGHTS, queries_of
+from nmt_zoo.serving.export.saved_model import COMPILED_SIGNATURES, MAX_WEIGHTS, queries_of
+from nmt_zoo.serving.export.warm_up import COMPILED
 
 _BATCH_SIZE = 32
 # Largest difference of attention weights and, relative to its size, of a score.
@@ -51,14 +53,18 @@ def check(
     translations: Sequence[Translation],
     *,
     max_tokens: int,
+    compiled: bool = False,
 ) -> list[Any]:
     """Calls every signature of a SavedModel and compares its answers with the model's.
 
     `max_tokens` is the longest line that the SavedModel accepts, on either side; no line has more.
+    With `compiled`, it has compiled signatures.
     `translations` has one for each line, found by the same search. Returns the requests, which have
     a signature and inputs. Raises `UserError` if the SavedModel fails, or its answers differ.
     """
     requests = list(_requests(model, tokenizer, lines, translations, max_tokens))
+    if compiled:
+        requests += _of_compiled(requests)
     wrong = {request.signature: [] for request in requests}
     for request, outputs in zip(requests, _outputs(saved_model, requests), strict=True):
         for row, line in enumerate(request.lines):
@@ -134,6 +140,23 @@ def _searches(lines, source, translations):
         "count": [1] * len(texts),
     }
     yield _Request(texts, "translate", {"text": texts, **defaults}, answers)
+
+
+def _of_compiled(requests):
+    """Returns the requests to compiled signatures, in parts that are small enough for programs."""
+    return [
+        _Request(
+            request.lines[start : start + ROWS[-1]],
+            request.signature + COMPILED,
+            *(
+                {name: values[start : start + ROWS[-1]] for name, values in both.items()}
+                for both in (request.inputs, request.answers)
+            ),
+        )
+        for request in requests
+        if request.signature in COMPILED_SIGNATURES
+        for start in range(0, len(request.lines), ROWS[-1])
+    ]
 
 
 def _scores(model, scorer, lines, source, texts, target):

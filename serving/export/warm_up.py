@@ -16,11 +16,13 @@ from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+from nmt_zoo.decoding.search.compiled import ROWS, WIDTHS, size_for
 from nmt_zoo.decoding.search.terms import padded
 from nmt_zoo.serving.export.request_checks import DEFAULT
 from nmt_zoo.serving.export.server_files import EXTRA
 
 SAMPLES = ["A dog runs.", "", "The old man does not see the two houses.", "7 , 8 and 9 ?", "x"]
+COMPILED = "_compiled"  # The end of the names of signatures that answer by compiled programs.
 _FILE = "tf_serving_warmup_requests"
 
 
@@ -36,7 +38,8 @@ def sample_requests(
 ) -> list[WarmUpRequest]:
     """Makes a request of the `SAMPLES` to each signature of a `ServingModule`.
 
-    `signatures` are name -> `SignatureDef`. Samples above `max_input_tokens` are left out.
+    To compiled ones, as `compiled_requests`. `signatures` are name -> `SignatureDef`. Samples above
+    `max_input_tokens` are left out.
     """
     both = zip(tokenizer.source.encode(SAMPLES), tokenizer.target.encode(SAMPLES), strict=True)
     lengths = [max(map(len, ids)) for ids in both]
@@ -51,14 +54,35 @@ def sample_requests(
     return [
         WarmUpRequest(name, {key: values[key] for key in signature.inputs})
         for name, signature in signatures.items()
-        if signature.inputs
+        if signature.inputs and not name.endswith(COMPILED)
+    ] + compiled_requests(tokenizer, signatures, max_input_tokens)
+
+
+def compiled_requests(
+    tokenizer: Tokenizer, signatures: Mapping[str, Any], max_input_tokens: int
+) -> list[WarmUpRequest]:
+    """Makes a request of each size that is compiled, to each compiled signature."""
+    words = " ".join(SAMPLES).split()
+    lines = [" ".join((words * WIDTHS[-1])[:n]) for n in range(1, WIDTHS[-1])]
+    longest = {}
+    for line, ids in zip(lines, tokenizer.source.encode(lines), strict=True):
+        if len(ids) <= max_input_tokens and (size := size_for(1, len(ids))):
+            longest[size.width] = line
+    return [
+        WarmUpRequest(
+            name, {key: [DEFAULT] * rows for key in infos.inputs} | {"text": [line] * rows}
+        )
+        for name, infos in signatures.items()
+        if name.endswith(COMPILED)
+        for line in longest.values()
+        for rows in ROWS
     ]
 
 
 def write_requests(
     folder: Path, requests: Sequence[Any], signatures: Mapping[str, Any], name: str
 ) -> None:
-    """Writes warm-up requests, of each signature the first and the last.
+    """Writes warm-up requests, of each signature the first and the last; all of compiled ones.
 
     `requests` have the attributes of `WarmUpRequest`; `signatures` are name -> `SignatureDef`.
     Raises `OSError` if the file cannot be written.
@@ -69,7 +93,8 @@ def write_requests(
     records = []
     for signature, every in by_signature.items():
         infos = signatures[signature].inputs
-        for inputs in every if len(every) < 3 else (every[0], every[-1]):
+        are_all_needed = signature.endswith(COMPILED) or len(every) < 3
+        for inputs in every if are_all_needed else (every[0], every[-1]):
             tensors = {
                 key: tf.make_tensor_proto(values, dtype=infos[key].dtype).SerializeToString()
                 for key, values in inputs.items()

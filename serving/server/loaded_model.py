@@ -14,12 +14,11 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.tensorflow_private import SavedModelLoader
 from nmt_zoo.decoding.text.training_text import RECORD, TrainingText
 from nmt_zoo.serving.export.server_files import EXTRA
-from nmt_zoo.serving.export.warm_up import WarmUpRequest
+from nmt_zoo.serving.export.warm_up import COMPILED, WarmUpRequest
 from nmt_zoo.serving.server.graph_parts import LaterCalls
 from nmt_zoo.serving.server.refusals import Refusal, not_an_answer
 
 FIRST = "serving_default"  # The signature that is ready first, because most requests call it.
-_COMPILED = "_compiled"  # `x_compiled` answers as `x` does: fast, once its programs are compiled.
 _WARM_UP_SECONDS = 600  # For each request.
 
 
@@ -85,8 +84,8 @@ class LoadedModel(abc.ABC):
                     f"the signature {signature!r} fails to answer a warm-up request ({reason}); "
                     "train or export the model again"
                 ) from None
-        compiled = {name for name, _ in requests if name.endswith(_COMPILED)}
-        self._instead |= {name.removesuffix(_COMPILED): name for name in compiled}
+        compiled = {name for name, _ in requests if name.endswith(COMPILED)}
+        self._instead |= {name.removesuffix(COMPILED): name for name in compiled}
 
     def warm_up_behind(self, requests: Sequence[WarmUpRequest]) -> None:
         """As `warm_up`, in a thread, one signature after the other; prints which ones fail."""

@@ -11,7 +11,7 @@ from typing import Any
 from nmt_zoo.common.cores import give_way
 from nmt_zoo.common.errors import UserError, printable
 from nmt_zoo.serving.export.versions import newest_version
-from nmt_zoo.serving.export.warm_up import read_requests
+from nmt_zoo.serving.export.warm_up import COMPILED, read_requests
 from nmt_zoo.serving.server.loaded_model import FIRST, ExportedModel, LoadedModel
 from nmt_zoo.serving.server.refusals import Refusal
 
@@ -175,11 +175,14 @@ class ServedVersions:
 def load_warm(folder: Path, closing: threading.Event | None = None) -> LoadedModel:
     """Loads a version and answers its warm-up requests, until `closing` is set.
 
-    Raises `UserError` if it cannot be loaded, or fails to answer one of them.
+    Compiled signatures warm up in a thread. Raises `UserError` if the version cannot be loaded, or
+    fails to answer another request.
     """
     requests, model = read_requests(folder), ExportedModel(folder)
+    compiled = [request for request in requests if request.signature.endswith(COMPILED)]
     with _closed_if_bad(folder, model):
-        model.warm_up(requests, closing)
+        model.warm_up([request for request in requests if request not in compiled], closing)
+    model.warm_up_behind(compiled)
     return model
 
 
