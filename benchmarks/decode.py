@@ -91,7 +91,7 @@ class Case(NamedTuple):
 
 def transformer_case(directory, lines, folder):
     """Makes the case of a trained Transformer, or of random weights if there is no directory."""
-    from nmt_zoo.serving.ctranslate2.conversion import write
+    from nmt_zoo.serving.ctranslate2.conversion import weights_of, write
 
     source = Source(FLAGS.random, directory, str(folder), "word")
     model, tokenizer = load_ours(source, FLAGS.pieces)
@@ -104,7 +104,7 @@ def transformer_case(directory, lines, folder):
     options = {"tokenizer": tokenizer.kind, "normalise": tokenizer.source.form}
     about = {"config": {"options": options}, "quantization": "float32"}
     about["max_input_tokens"] = max(map(len, tokenizer.source.encode(lines)))
-    write(model, tokenizer, Path(folder), **about)
+    write(weights_of(model), tokenizer, Path(folder), **about)
     engines = our_engines(source, FLAGS.pieces, FLAGS.threads)
     for kind in ("float32", "int8"):
         for threads in sorted({(1, FLAGS.threads), (FLAGS.threads, 1)}):

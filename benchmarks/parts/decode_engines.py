@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.parts.side_by_side import Candidate
+from benchmarks.parts.side_by_side import Candidate, resident_memory
+from nmt_zoo.decoding.search.terms import ALWAYS, NEVER
 
 LENGTH_PENALTY = 0.6
 SEED = 1
@@ -35,17 +36,20 @@ class Source(NamedTuple):
 
 
 # Settings of ours that are tried: kind -> list of (name, threads inside an operation, batches at a
-# time, variables of the environment, number format); 0 for all threads. translate.py has the first.
+# time, variables of the environment, number format, when searches are compiled); 0 for all threads.
+# translate.py has the first, and compiles a search when it pays.
 NO_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "0"}
+COMPILED = "compiled, all threads"  # Differs from the others for batches of up to four sentences.
 OURS = {
     "ours": [
-        ("a batch for each thread", 1, 0, NO_ONEDNN, "float32"),
-        ("all threads in an operation", 0, 1, NO_ONEDNN, "float32"),
-        ("all threads in an operation, oneDNN", 0, 1, {}, "float32"),
+        ("a batch for each thread", 1, 0, NO_ONEDNN, "float32", NEVER),
+        ("all threads in an operation", 0, 1, NO_ONEDNN, "float32", NEVER),
+        ("all threads in an operation, oneDNN", 0, 1, {}, "float32", NEVER),
+        (COMPILED, 0, 1, NO_ONEDNN, "float32", ALWAYS),
     ],
     "ours bfloat16": [
-        ("a batch for each thread", 1, 0, {}, "bfloat16"),
-        ("all threads in an operation", 0, 1, {}, "bfloat16"),
+        ("a batch for each thread", 1, 0, {}, "bfloat16", NEVER),
+        ("all threads in an operation", 0, 1, {}, "bfloat16", NEVER),
     ],
 }
 
@@ -54,15 +58,15 @@ def our_engines(source, pieces, threads):
     """Returns {(kind, name): `Candidate`} of all settings of ours."""
     found = {}
     for kind, settings in OURS.items():
-        for name, inside, batches, environment, dtype in settings:
+        for name, inside, batches, environment, dtype, compiles in settings:
             several = (inside or threads, threads)
-            arguments = (source, pieces, dtype, batches or threads, environment)
+            arguments = (source, pieces, dtype, batches or threads, environment, compiles)
             found[kind, name] = Candidate(name, several, ours, *arguments)
     return found
 
 
-def ours(source, pieces, dtype, num_threads, environment):
-    """Makes `work` of `decoding.translator`."""
+def ours(source, pieces, dtype, num_threads, environment, compiles):
+    """Makes `work` of `decoding.translator`; compiled programs are ready before it is timed."""
     os.environ.update(environment)
     model, tokenizer = load_ours(source, pieces, dtype)
     from nmt_zoo.decoding.translator import Translator
@@ -72,13 +76,28 @@ def ours(source, pieces, dtype, num_threads, environment):
     def work(lines, beam_size, batch_size):
         if (beam_size, batch_size) not in translators:
             search = {"beam_size": beam_size, "length_penalty": LENGTH_PENALTY}
-            translators[beam_size, batch_size] = Translator(
-                model, tokenizer, batch_size=batch_size, num_threads=num_threads, **search
-            )
+            search |= {"batch_size": batch_size, "num_threads": num_threads, "compiles": compiles}
+            translators[beam_size, batch_size] = Translator(model, tokenizer, **search)
+            if compiles == ALWAYS and batch_size == 1:
+                prepare(translators[beam_size, batch_size])
         translate = translators[beam_size, batch_size].translate
         return timed(lambda some: [best[0].ids for best in translate(some)], lines, batch_size == 1)
 
     return work
+
+
+def prepare(translator):
+    """Compiles the programs for a single sentence; prints their sizes, seconds and memory."""
+    from nmt_zoo.decoding.search.compiled import WIDTHS, Size
+
+    for width in WIDTHS:
+        began, before = time.perf_counter(), resident_memory()
+        translator._searcher._programs.run(Size(1, width), [], 1)
+        print(
+            f"  compiled for {width} source tokens, beam {translator.options.beam_size}: "
+            f"{time.perf_counter() - began:.1f} s, {(resident_memory() - before) / 1e6:.0f} MB",
+            flush=True,
+        )
 
 
 def load_ours(source, pieces, dtype="float32"):

@@ -114,8 +114,17 @@ def _worker(connection, make, arguments):
 
 def _peak_memory():
     # `ru_maxrss` would include the size of the parent process, which a new process inherits.
+    return _memory("VmHWM:")
+
+
+def resident_memory():
+    """Returns the memory of this process, in bytes."""
+    return _memory("VmRSS:")
+
+
+def _memory(name):
     status = Path("/proc/self/status").read_text(encoding="utf-8")
-    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+    return int(status.partition(name)[2].split()[0]) * 1024
 
 
 def take_turns(candidates, starts, count):
