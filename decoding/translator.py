@@ -207,7 +207,7 @@ class Translator:
         batches = [
             todo[start : start + self.batch_size] for start in range(0, len(todo), self.batch_size)
         ]
-        searched = map_in_order(search, batches, self.num_threads)
+        searched = map_in_order(search, batches, min(self.num_threads, len(batches)))
         for batch, hypotheses in zip(batches, searched, strict=True):
             for piece, some in zip(batch, hypotheses, strict=True):
                 # The best one of each part is joined.

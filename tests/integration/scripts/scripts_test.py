@@ -18,6 +18,7 @@ from nmt_zoo.common.files import read_lines, write_lines
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.weight_files import read_archive, write_archive
 from nmt_zoo.serving.export import saved_model_client
+from tests.integration.scripts.saved_model import needing_xla
 from tests.running import ROOT, client_in_this_process, run_script
 from tests.tiny import SMALL_FLAGS, WORDS, corpus_flags, small_flags
 from tests.unit.decoding.pictures.attention_pictures_test import svg_texts
@@ -484,7 +485,7 @@ def test_exports_and_the_export_needs_nothing_of_this_project(
     trained, folder, translate_in_c, call_in_c, capsys
 ):
     text, output = folder / "valid.source", folder / "served.out"
-    arguments = [f"--model_dir={trained}", f"--export_dir={folder / 'serving'}"]
+    arguments = [f"--model_dir={trained}", f"--export_dir={folder / 'serving'}", "--compile"]
     done = run_script("export", [*arguments, f"--check_input={text}"], capsys)
     assert done.status == 0, done.err
     assert "20 lines translated alike" in done.out
@@ -500,8 +501,14 @@ def test_exports_and_the_export_needs_nothing_of_this_project(
     version, translated = folder / "serving" / "1", read_lines(output)
     found = translate_in_c(version, text)
     assert [text for _, text in found] == translated
-    # The other signatures answer alike in a session and without Python.
+    # A few lines are translated alike by programs that XLA compiles; nothing else needs XLA.
     lines = read_lines(text)
+    few = folder / "served.few"
+    few.write_text("".join(f"{line}\n" for line in lines[:3]), encoding="utf-8")
+    found = call_in_c(version, few, "serving_default_compiled", ("translation",))
+    assert ["\t".join(row) for row in found] == translated[:3]
+    assert needing_xla(version) == {"serving_default_compiled", "translate_compiled"}
+    # The other signatures answer alike in a session and without Python.
     # An unfinished model repeats itself: the maps of whole translations would be too large.
     targets = [text[:30].strip() for text in translated]
     pairs = folder / "served.pairs"
