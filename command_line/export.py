@@ -81,7 +81,7 @@ class Arguments(flag_values.Arguments):
     compile: bool = flag(
         _FORMAT,
         False,
-        "Adds signatures that answer up to four lines about three times as fast, by programs that "
+        "Adds signatures that answer up to two lines about three times as fast, by programs that "
         "XLA compiles while a server loads the model: a minute on a CPU. TensorFlow Serving needs "
         "its flag --xla_cpu_compilation_enabled. Only with --format=savedmodel.",
     )

@@ -78,7 +78,7 @@ class Arguments(flag_values.Arguments):
     compile: bool = flag(
         _SEARCH,
         True,
-        "Lets XLA compile the searches of up to four lines, behind the first answers; they then "
+        "Lets XLA compile the searches of up to two lines, behind the first answers; they then "
         "take about a third of the time. Needs --model_dir; for an export, export.py --compile.",
     )
     split_sentences: str = split_sentences_flag(

@@ -164,7 +164,7 @@ class Arguments(flag_values.Arguments):
     compile: str = flag(
         _SEARCH,
         AUTO,
-        "When XLA compiles searches of up to four sentences at a time, which then take about a "
+        "When XLA compiles searches of up to two sentences at a time, which then take about a "
         "third of the time; compiling takes some seconds. auto: in the background, once as much "
         "time was spent on such searches. Larger batches are not compiled.",
         choices=COMPILE,

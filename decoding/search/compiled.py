@@ -7,7 +7,10 @@ graph is faster. `beam_search` describes the search, and both find the same.
 """
 
 import bisect
+import collections
+import statistics
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -29,7 +32,7 @@ from nmt_zoo.decoding.search.terms import (
 from nmt_zoo.models.base import Searchable
 
 # The sizes of programs: sentences, and tokens of a source.
-ROWS = (1, 4)
+ROWS = (1, 2)
 WIDTHS = (16, 32, 64, 128)
 # A translation is seldom longer than its source and these tokens. Until it is, caches have no room
 # for more, because each step moves them.
@@ -37,6 +40,7 @@ _MORE = 16
 # Seconds that a graph takes for the searches of a size before its program is compiled, which takes
 # 2 to 5 seconds: little is lost if no further sentence comes.
 _PAYS = 3.0
+_TRIALS = 30  # Searches by the graph and by a program whose times are compared.
 EACH = EachSentence(
     beam_size=tf.TensorSpec([None], tf.int32),
     length_penalty=tf.TensorSpec([None], tf.float32),
@@ -152,14 +156,15 @@ class CompiledSearch:
 class Programs:
     """The programs of a search that are compiled so far; `when` is one of `terms.COMPILE`.
 
-    Several threads may call it.
+    With `AUTO`, a program that is slower than the graph, as happens if large models have one thread
+    for an operation, is given up. Several threads may call it.
     """
 
     def __init__(self, search: CompiledSearch, when: str) -> None:
         self._search = search
         self._is_always_ready = when == ALWAYS
         self._ready = set()
-        self._spent = {}  # Size -> seconds.
+        self._times = collections.defaultdict(_Times)  # By size.
         self._lock = threading.Lock()
 
     def are_ready(self, size: Size) -> bool:
@@ -170,20 +175,42 @@ class Programs:
         source_ids = np.full(size, PAD_ID, np.int32)
         for row, source in zip(source_ids, sources, strict=False):
             row[: len(source)] = source
-        return self._search.program(tf.constant(source_ids), tf.constant(n_best))
+        began = time.monotonic()
+        found = self._search.program(tf.constant(source_ids), tf.constant(n_best))
+        if sources:
+            self._compare(size, time.monotonic() - began)
+        return found
 
     def spend(self, size: Size, seconds: float) -> None:
         """Counts the time of a graph for a search of this size; compiles behind it if that pays."""
         with self._lock:
-            before = self._spent.get(size, 0.0)
-            self._spent[size] = before + seconds
-        if before < _PAYS <= before + seconds:
+            times = self._times[size]
+            before, times.spent = times.spent, times.spent + seconds
+            times.of_graph.append(seconds)
+        if before < _PAYS <= times.spent:
             threading.Thread(target=self._compile, args=(size,), name="compile").start()
 
     def _compile(self, size):
         give_way()
         self.run(size, [], 1)
         self._ready.add(size)
+
+    def _compare(self, size, seconds):
+        with self._lock:
+            times = self._times[size]
+            times.of_program.append(seconds)
+            if len(times.of_program) < _TRIALS or not times.of_graph:
+                return
+            if statistics.median(times.of_program) > statistics.median(times.of_graph):
+                self._ready.discard(size)
+
+
+class _Times:
+    """Seconds of the last searches of a size, and of all by the graph."""
+
+    def __init__(self):
+        self.of_graph, self.of_program = (collections.deque(maxlen=_TRIALS) for _ in range(2))
+        self.spent = 0.0
 
 
 def _at_least(number, sizes):

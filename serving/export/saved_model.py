@@ -18,7 +18,7 @@ Signatures:
 * `score`: `source [B]`, `target [B]` strings -> `log_prob [B]`, `score [B]` float32 of the given
   translation, `target_tokens [B, T]` strings and their `token_log_probs [B, T]` float32
 * `serving_default_compiled` and `translate_compiled`, if asked for: as those without the ending,
-  but up to four lines at a time are translated by programs that XLA compiles when their sizes first
+  but up to two lines at a time are translated by programs that XLA compiles when their sizes first
   occur, see `decoding.search.compiled`; TensorFlow Serving needs `--xla_cpu_compilation_enabled`.
   Nothing else in the SavedModel needs XLA.
 

@@ -2,6 +2,7 @@
 
 import abc
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import tensorflow as tf
 from nmt_zoo.common.cores import give_way
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.tensorflow_private import SavedModelLoader
+from nmt_zoo.decoding.search.compiled import ROWS
 from nmt_zoo.decoding.text.training_text import RECORD, TrainingText
 from nmt_zoo.serving.export.server_files import EXTRA
 from nmt_zoo.serving.export.warm_up import COMPILED, WarmUpRequest
@@ -31,7 +33,7 @@ class LoadedModel(abc.ABC):
     def __init__(self, signatures: Mapping[str, Any], training_text: TrainingText | None) -> None:
         self.signatures = signatures
         self.training_text = training_text
-        self._instead = {}  # Signature -> signature that answers its requests.
+        self._instead = {}  # Signature -> compiled signature that answers its small requests.
         self._warming = None
         self._closing = threading.Event()
 
@@ -42,8 +44,10 @@ class LoadedModel(abc.ABC):
 
         Raises `Refusal` if the model does not answer, or not in `seconds`.
         """
+        if signature in self._instead and len(inputs["text"]) <= ROWS[-1]:
+            signature = self._instead[signature]
         try:
-            found = self._call(self._instead.get(signature, signature), inputs, seconds)
+            found = self._call(signature, inputs, seconds)
         except tf.errors.OpError as error:
             raise not_an_answer(error) from None
         return {name: np.asarray(value) for name, value in found.items()}
@@ -71,21 +75,40 @@ class LoadedModel(abc.ABC):
         """Answers requests, because the first calls of a signature take long.
 
         Stops when `closing`, or the model's own event, is set. A compiled signature then answers
-        for the plain one. Raises `UserError` if the model fails to answer one of them.
+        for the plain one if it is faster: large models may need more threads for an operation.
+        Raises `UserError` if the model fails to answer one of the requests.
         """
-        for signature, inputs in requests:
-            if (closing or self._closing).is_set():
+        closing = closing or self._closing
+        for request in requests:
+            if closing.is_set():
                 return
-            try:
-                self.run(signature, inputs, _WARM_UP_SECONDS)
-            except (Refusal, LookupError, ValueError, TypeError) as error:
-                reason = " ".join(str(error).split())[:300]
-                raise UserError(
-                    f"the signature {signature!r} fails to answer a warm-up request ({reason}); "
-                    "train or export the model again"
-                ) from None
-        compiled = {name for name, _ in requests if name.endswith(COMPILED)}
-        self._instead |= {name.removesuffix(COMPILED): name for name in compiled}
+            self._seconds(request)
+        compiled = [request for request in requests if request.signature.endswith(COMPILED)]
+        for name in {request.signature for request in compiled} if not closing.is_set() else ():
+            plain = name.removesuffix(COMPILED)
+            fast, slow = (
+                sum(
+                    self._seconds(WarmUpRequest(each, request.inputs))
+                    for request in compiled
+                    if request.signature == name
+                )
+                for each in (name, plain)
+            )
+            if fast < slow:
+                self._instead[plain] = name
+
+    def _seconds(self, request):
+        """Answers a request of the warm-up; returns the seconds."""
+        began = time.monotonic()
+        try:
+            self.run(*request, _WARM_UP_SECONDS)
+        except (Refusal, LookupError, ValueError, TypeError) as error:
+            reason = " ".join(str(error).split())[:300]
+            raise UserError(
+                f"the signature {request.signature!r} fails to answer a warm-up request "
+                f"({reason}); train or export the model again"
+            ) from None
+        return time.monotonic() - began
 
     def warm_up_behind(self, requests: Sequence[WarmUpRequest]) -> None:
         """As `warm_up`, in a thread, one signature after the other; prints which ones fail."""

@@ -45,7 +45,7 @@ def assert_alike(found, expected, n_best=2):
 def test_both_ways_to_run_find_the_same(preset, settings):
     model = models.create(preset, 60, 60, **settings)
     programs = Programs(compiled_search(model, OPTIONS), ALWAYS)
-    for sources in SOURCES, SOURCES[1:2]:
+    for sources in SOURCES[:2], SOURCES[1:2]:
         size = size_for(len(sources), max(map(len, sources)))
         expected = make_search(model, OPTIONS)(padded(sources), 2)
         assert_alike(programs.run(size, sources, 2), expected)
@@ -56,11 +56,12 @@ def test_sentences_with_options_of_their_own_in_a_graph():
     search = make_search(model, OPTIONS, each_sentence=True)
     programs = compiled_search(model, OPTIONS, each_sentence=True)
     both = tf.function(lambda ids, each: programs(ids, each, search), autograph=False)
-    for count in 3, 5:  # Five are too many for a program.
-        sources = padded((SOURCES * 2)[:count])
+    for start, count in (0, 1), (0, 2), (1, 2), (0, 4):  # Four are too many for a program.
+        chosen = slice(start, start + count)
+        sources = padded(SOURCES[chosen])
         each = EachSentence(
-            beam_size=tf.constant([1, 3, 2, 3, 1][:count]),
-            length_penalty=tf.constant([0.0, 0.6, 1.0, 0.3, 0.0][:count]),
+            beam_size=tf.constant([1, 3, 2, 3][chosen]),
+            length_penalty=tf.constant([0.0, 0.6, 1.0, 0.3][chosen]),
             n_best=tf.ones([count], tf.int32),
         )
         found, expected = both(sources, each), search(sources, each)
@@ -72,10 +73,10 @@ def test_sentences_with_options_of_their_own_in_a_graph():
 def test_a_searcher_that_compiles_finds_what_others_find(compiles, monkeypatch):
     monkeypatch.setattr(compiled, "_PAYS", 1e-9)  # The first search pays for the program.
     model = models.create("transformer_tiny", 60, 60, **TRANSFORMER)
-    sentences = [Sentence(source, number) for number, source in enumerate(SOURCES)]
+    sentences = [Sentence(source, number) for number, source in enumerate(SOURCES[:2])]
     plain, searcher = (Searcher(model, OPTIONS, None, compiles=c) for c in ("never", compiles))
     expected = plain.search(sentences, 1)
-    size = size_for(len(SOURCES), 17)
+    size = size_for(2, 17)
     for _ in range(2):  # By the graph, then by the program.
         for found, other in zip(searcher.search(sentences, 1), expected, strict=True):
             assert_alike(*(type(one)(*(leaf[None] for leaf in one)) for one in (found, other)), 1)
@@ -83,6 +84,17 @@ def test_a_searcher_that_compiles_finds_what_others_find(compiles, monkeypatch):
             if thread.name == "compile":
                 thread.join()
         assert searcher._programs.are_ready(size)
+
+
+def test_a_program_that_is_slower_than_the_graph_is_given_up(monkeypatch):
+    monkeypatch.setattr(compiled, "_TRIALS", 1)
+    model = models.create("transformer_tiny", 60, 60, **TRANSFORMER)
+    programs, size = Programs(compiled_search(model, OPTIONS), AUTO), size_for(1, 16)
+    programs.spend(size, 1e-9)
+    programs._compile(size)
+    assert programs.are_ready(size)
+    programs.run(size, SOURCES[1:2], 1)
+    assert not programs.are_ready(size)
 
 
 @pytest.mark.parametrize("option", [{"no_repeat_ngram": 2}, {"diversity_groups": 3}])
@@ -94,6 +106,6 @@ def test_what_cannot_be_compiled(option):
 
 def test_sizes():
     assert size_for(1, 10) == Size(1, 16)
-    assert size_for(2, 33) == Size(4, 64)
-    assert size_for(5, 10) is None
+    assert size_for(2, 33) == Size(2, 64)
+    assert size_for(3, 10) is None
     assert size_for(1, 129) is None

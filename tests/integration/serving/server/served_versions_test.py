@@ -4,6 +4,7 @@ import asyncio
 import resource
 import shutil
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -186,17 +187,26 @@ def test_other_signatures_warm_up_behind_the_answers_and_failures_are_printed(fo
     ]
 
 
-def test_a_compiled_signature_answers_for_the_plain_one_when_it_is_warm(tmp_path):
+@pytest.mark.parametrize("slower", ["serving_default", "serving_default_compiled"])
+def test_a_compiled_signature_answers_if_it_is_faster(slower, tmp_path, monkeypatch):
     plain, compiled = Example("plain "), Example("compiled ")
     plain.compiled = compiled
     names = {"serving_default": plain.translate, "serving_default_compiled": compiled.translate}
     tf.saved_model.save(plain, str(tmp_path), signatures=names)
-    model, inputs = ExportedModel(tmp_path), {"text": [b"a"]}
+    model, call = ExportedModel(tmp_path), ExportedModel._call
 
-    def translation():
-        return model.run("serving_default", inputs, 9)["translation"].tolist()
+    def call_slower(self, signature, *others):
+        found = call(self, signature, *others)
+        time.sleep(0.2 * (signature == slower))
+        return found
 
-    assert translation() == [b"plain A"]
-    model.warm_up([WarmUpRequest("serving_default_compiled", inputs)])
-    assert translation() == [b"compiled A"]
+    def translation(*lines):
+        return model.run("serving_default", {"text": lines}, 9)["translation"].tolist()
+
+    assert translation(b"a") == [b"plain A"]
+    monkeypatch.setattr(ExportedModel, "_call", call_slower)
+    model.warm_up([WarmUpRequest("serving_default_compiled", {"text": [b"a"]})])
+    way = b"compiled" if slower == "serving_default" else b"plain"
+    assert translation(b"a") == [way + b" A"]
+    assert translation(*[b"a"] * 9) == [b"plain A"] * 9  # Large batches are not compiled.
     model.close()
