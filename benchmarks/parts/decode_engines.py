@@ -37,15 +37,15 @@ class Source(NamedTuple):
 
 # Settings of ours that are tried: kind -> list of (name, threads inside an operation, batches at a
 # time, variables of the environment, number format, when searches are compiled); 0 for all threads.
-# translate.py has the first, and compiles a search when it pays.
+# translate.py has the first, and compiles searches of one or two sentences if that pays.
 NO_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "0"}
-COMPILED = "compiled, all threads"  # Differs from the others for batches of up to four sentences.
 OURS = {
     "ours": [
         ("a batch for each thread", 1, 0, NO_ONEDNN, "float32", NEVER),
         ("all threads in an operation", 0, 1, NO_ONEDNN, "float32", NEVER),
         ("all threads in an operation, oneDNN", 0, 1, {}, "float32", NEVER),
-        (COMPILED, 0, 1, NO_ONEDNN, "float32", ALWAYS),
+        ("compiled, a batch for each thread", 1, 0, NO_ONEDNN, "float32", ALWAYS),
+        ("compiled, all threads in an operation", 0, 1, NO_ONEDNN, "float32", ALWAYS),
     ],
     "ours bfloat16": [
         ("a batch for each thread", 1, 0, {}, "bfloat16", NEVER),
