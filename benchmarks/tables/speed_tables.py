@@ -106,10 +106,11 @@ DECODING_COLUMNS += ("of the matrix products",)
 def decoding_table():
     """Makes a row for each model and way of benchmarks/decode.py; sentences a second.
 
-    Each cell shows the setting with which the engine is fastest.
+    Recurrent models were measured by the commit that their record names. Each cell shows the setting with which the engine is fastest.
     """
     rows, notes = [DECODING_COLUMNS], []
-    for case in read("speed/decode")["cases"]:
+    records = read("speed/decode"), read("speed/decode_recurrent")
+    for case in (case for record in records for case in record["cases"]):
         rows += [_decoding_row(case["model"], mode) for mode in case["modes"]]
         if "text" in case:
             text = case["text"]
@@ -136,7 +137,7 @@ def _decoding_row(model, mode):
         rate = f"{fastest[kind]['sentences_per_second']:,.1f}"
         if "latency_ms" in fastest[kind]:
             latency = fastest[kind]["latency_ms"]
-            rate += " ({median:.0f} ms, 99%: {percentile_99:.0f} ms)".format(**latency)
+            rate += " ({median:.3g} ms, 99%: {percentile_99:.3g} ms)".format(**latency)
         return rate
 
     rival = "pytorch" if "pytorch" in fastest else "ctranslate2 float32"
