@@ -179,9 +179,12 @@ def load_warm(folder: Path, closing: threading.Event | None = None) -> LoadedMod
     fails to answer another request.
     """
     requests, model = read_requests(folder), ExportedModel(folder)
-    compiled = [request for request in requests if request.signature.endswith(COMPILED)]
+    plain, compiled = (
+        [request for request in requests if request.signature.endswith(COMPILED) == is_compiled]
+        for is_compiled in (False, True)
+    )
     with _closed_if_bad(folder, model):
-        model.warm_up([request for request in requests if request not in compiled], closing)
+        model.warm_up(plain, closing)
     model.warm_up_behind(compiled)
     return model
 
