@@ -106,7 +106,8 @@ DECODING_COLUMNS += ("of the matrix products",)
 def decoding_table():
     """Makes a row for each model and way of benchmarks/decode.py; sentences a second.
 
-    Recurrent models were measured by the commit that their record names. Each cell shows the setting with which the engine is fastest.
+    Recurrent models were measured by the commit that their record names. Each cell shows the
+    setting with which the engine is fastest.
     """
     rows, notes = [DECODING_COLUMNS], []
     records = read("speed/decode"), read("speed/decode_recurrent")
