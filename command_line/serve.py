@@ -17,6 +17,7 @@ process.start(small_operations=True)  # Before anything imports TensorFlow.
 
 import contextlib
 import dataclasses
+import multiprocessing
 import os
 import re
 import signal
@@ -24,7 +25,8 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,7 @@ from nmt_zoo.command_line.flag_values import (
     split_sentences_flag,
     with_length_penalty,
 )
-from nmt_zoo.common.cores import num_cores
+from nmt_zoo.common.cores import give_way, num_cores
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration import rules
 from nmt_zoo.decoding.text import training_text
@@ -48,7 +50,7 @@ from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
 from nmt_zoo.serving.export.warm_up import WarmUpRequest
 from nmt_zoo.serving.server.loaded_model import FIRST
 from nmt_zoo.serving.server.rest_api import ServerLimits, make_app
-from nmt_zoo.serving.server.served_versions import ServedVersions, load_warm
+from nmt_zoo.serving.server.served_versions import ServedVersions, load_first, load_warm
 
 _MODEL, _SEARCH, _ADDRESS, _LIMITS = "Model", "Search", "Address", "Limits and information"
 
@@ -155,24 +157,53 @@ def ends_at_sigterm() -> Iterator[None]:
 
 def served(asked: Arguments, name: str) -> ServedVersions:
     """Loads what is to be served."""
-    with process.silence():  # tensorflow_text prints that SentencePiece normalises nothing.
-        if asked.export_dir:
-            return ServedVersions.of_folder(asked.export_dir, name)
+    if asked.export_dir:
+        return ServedVersions.of_folder(asked.export_dir, name)
     return served_directly(asked, name)
 
 
 def served_directly(asked: Arguments, name: str) -> ServedVersions:
     """Loads the model of --model_dir.
 
-    It answers at once, until it has been written like an export and loaded, so that all that is
-    served is the same.
+    It answers at once, until another process has written it like an export and this one has loaded
+    that, so that all that is served is the same.
     """
+    from nmt_zoo.serving.export.warm_up import SAMPLES
+    from nmt_zoo.serving.server.direct_model import DirectModel
+
+    def exported(closing):
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary, "1")
+            if call_elsewhere(write_version, asked, name, folder, stop=closing):
+                yield load_first(folder)
+                yield load_warm(folder, closing)
+
+    module, _, text_path = module_of(asked)
+    first = DirectModel(module, training_text.TrainingText.read(text_path))
+    first.warm_up([WarmUpRequest(FIRST, {"text": SAMPLES[:1]})])
+    return ServedVersions(name, first, successors=exported)
+
+
+def write_version(asked: Arguments, name: str, folder: Path) -> None:
+    """Writes the model of --model_dir as export.py does, but compares nothing."""
+    from nmt_zoo.serving.export.saved_model import write_saved_model
+    from nmt_zoo.serving.export.server_files import EXTRA
+    from nmt_zoo.serving.export.warm_up import sample_requests
+
+    process.start_tensorflow()
+    module, tokenizer, text_path = module_of(asked)
+    limit = asked.max_input_tokens
+    write_saved_model(
+        folder, module, name, lambda signatures: sample_requests(tokenizer, signatures, limit)
+    )
+    training_text.copy(text_path, folder / EXTRA)
+
+
+def module_of(asked: Arguments) -> tuple[Any, Any, Path]:
+    """Returns the model of --model_dir with its signatures, its tokenizer, its text's record."""
     from nmt_zoo.model_directory.combined_models import load_models
     from nmt_zoo.model_directory.directory import model_directories
-    from nmt_zoo.serving.export.saved_model import ServingModule, write_saved_model
-    from nmt_zoo.serving.export.server_files import EXTRA
-    from nmt_zoo.serving.export.warm_up import SAMPLES, sample_requests
-    from nmt_zoo.serving.server.direct_model import DirectModel
+    from nmt_zoo.serving.export.saved_model import ServingModule
 
     directories = model_directories(asked.model_dir)
     model, tokenizer, config = load_models(directories)
@@ -180,30 +211,29 @@ def served_directly(asked: Arguments, name: str) -> ServedVersions:
     search = {
         name: getattr(asked, name) for name in ("beam_size", "length_penalty", "max_input_tokens")
     }
-    with process.silence():  # As above.
+    with process.silence():  # tensorflow_text prints that SentencePiece normalises nothing.
         module = ServingModule(model, tokenizer, compiled=asked.compile, **search)
-    text_path, limit = directories[0].training_text_path, asked.max_input_tokens
+    return module, tokenizer, directories[0].training_text_path
 
-    def exported(closing):
-        for function in module.signatures().values():  # One by one: writing traces all at once.
-            if closing.is_set():
-                return first
-            function.get_concrete_function()
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = Path(temporary, "1")
-            write_saved_model(
-                folder,
-                module,
-                name,
-                lambda signatures: sample_requests(tokenizer, signatures, limit),
-            )
-            training_text.copy(text_path, folder / EXTRA)
-            with process.silence():  # As above.
-                return load_warm(folder, closing)
 
-    first = DirectModel(module, training_text.TrainingText.read(text_path))
-    first.warm_up([WarmUpRequest(FIRST, {"text": SAMPLES[:1]})])
-    return ServedVersions(name, first, successor=exported)
+def call_elsewhere(function: Callable[..., None], *args: Any, stop: threading.Event) -> bool:
+    """Calls a function in a new process, which gives way to this one and ends when `stop` is set.
+
+    Returns whether the function came to its end; raises what it raises. Call this in a thread of
+    its own: Ctrl-C no longer reaches it, nor the new process, which this one stops.
+    """
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), give_way) as processes:
+        called = processes.submit(function, *args)
+        while not called.done() and not stop.wait(0.05):
+            pass
+        if stop.is_set():
+            for child in multiprocessing.active_children():
+                child.kill()
+            return False
+        called.result()
+    return True
 
 
 @contextlib.contextmanager

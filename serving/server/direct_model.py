@@ -26,6 +26,7 @@ class DirectModel(LoadedModel):
     """
 
     def __init__(self, module: ServingModule, training_text: TrainingText | None) -> None:
+        self._module = module  # Its signatures do not keep it.
         self._traced = _Signatures(module.signatures())
         super().__init__(self._traced, training_text)
         self._without_graph = module.without_graph()
@@ -35,6 +36,9 @@ class DirectModel(LoadedModel):
         tensors = {name: tf.constant(inputs[name], info.dtype) for name, info in infos.items()}
         call = self._without_graph if signature == FIRST else self._traced.graphs[signature]
         return {name: tensor.numpy() for name, tensor in call(**tensors).items()}
+
+    def close(self) -> None:
+        del self._module, self._traced, self._without_graph
 
 
 class _Signatures(Mapping):

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from nmt_zoo.common.cores import give_way
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.tensorflow_private import SavedModelLoader
 from nmt_zoo.decoding.search.compiled import ROWS
@@ -34,8 +33,6 @@ class LoadedModel(abc.ABC):
         self.signatures = signatures
         self.training_text = training_text
         self._instead = {}  # Signature -> compiled signature that answers its small requests.
-        self._warming = None
-        self._closing = threading.Event()
 
     def run(
         self, signature: str, inputs: Mapping[str, np.ndarray], seconds: float
@@ -74,17 +71,16 @@ class LoadedModel(abc.ABC):
     ) -> None:
         """Answers requests, because the first calls of a signature take long.
 
-        Stops when `closing`, or the model's own event, is set. A compiled signature then answers
-        for the plain one if it is faster: large models may need more threads for an operation.
+        Stops when `closing` is set. A compiled signature then answers for the plain one if it is
+        faster: large models may need more threads for an operation.
         Raises `UserError` if the model fails to answer one of the requests.
         """
-        closing = closing or self._closing
         for request in requests:
-            if closing.is_set():
+            if closing and closing.is_set():
                 return
             self._seconds(request)
         compiled = [request for request in requests if request.signature.endswith(COMPILED)]
-        for name in {request.signature for request in compiled} if not closing.is_set() else ():
+        for name in {request.signature for request in compiled}:
             plain = name.removesuffix(COMPILED)
             fast, slow = (
                 sum(
@@ -110,29 +106,9 @@ class LoadedModel(abc.ABC):
             ) from None
         return time.monotonic() - began
 
-    def warm_up_behind(self, requests: Sequence[WarmUpRequest]) -> None:
-        """As `warm_up`, in a thread, one signature after the other; prints which ones fail."""
-
-        def warm_up():
-            give_way()
-            for name in dict.fromkeys(request.signature for request in requests):
-                try:
-                    self.warm_up([request for request in requests if request.signature == name])
-                except UserError as error:
-                    print(f"warning: {error}", flush=True)
-
-        self._warming = threading.Thread(target=warm_up, name="warm-up")
-        self._warming.start()
-
-    def wait_until_warm(self) -> None:
-        """Waits for the end of `warm_up_behind`."""
-        if self._warming:
-            self._warming.join()
-
+    @abc.abstractmethod
     def close(self) -> None:
-        """Ends its warm-up and frees its memory; no request may be running."""
-        self._closing.set()
-        self.wait_until_warm()
+        """Frees its memory; no request may be running."""
 
 
 class ExportedModel(LoadedModel):
@@ -170,7 +146,6 @@ class ExportedModel(LoadedModel):
         return self._session.run(fetches, feeds, options=options)
 
     def close(self) -> None:
-        super().close()
         self._session.close()
 
 

@@ -3,15 +3,16 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from nmt_zoo.common.cores import give_way
 from nmt_zoo.common.errors import UserError, printable
+from nmt_zoo.common.process import silence
 from nmt_zoo.serving.export.versions import newest_version
-from nmt_zoo.serving.export.warm_up import COMPILED, read_requests
+from nmt_zoo.serving.export.warm_up import read_requests
 from nmt_zoo.serving.server.loaded_model import FIRST, ExportedModel, LoadedModel
 from nmt_zoo.serving.server.refusals import Refusal
 
@@ -28,8 +29,8 @@ class ServedVersions:
         number: of its version.
         folder: has the versions 1, 2, 3, ..., of which the newest is to be served; or None.
         contents: of the version in `folder` that is served first.
-        successor: makes the model that takes the place of the first, unless the event that it gets
-            is set; or None.
+        successors: yields the models that take the place of the first one by one, until the event
+            that it gets is set.
     """
 
     def __init__(
@@ -40,11 +41,12 @@ class ServedVersions:
         number: int = 1,
         folder: Path | None = None,
         contents: list[tuple] | None = None,
-        successor: Callable[[threading.Event], LoadedModel] | None = None,
+        successors: Callable[[threading.Event], Generator[LoadedModel]] | None = None,
     ) -> None:
-        self._name, self._folder, self._successor = name, folder, successor
-        self._thread = ThreadPoolExecutor(1, initializer=give_way)  # Makes the successor.
+        self._name, self._folder = name, folder
+        self._thread = ThreadPoolExecutor(1, initializer=give_way)  # Makes the successors.
         self._closing = threading.Event()
+        self._successors = successors(self._closing) if successors else (each for each in ())
         self._users = {model: 0}  # LoadedModel -> number of its running requests.
         # Contents of the version that is served, and of the one that was tried last.
         self._served = self._tried = contents
@@ -65,8 +67,18 @@ class ServedVersions:
                 f"--model_dir=... --export_dir={folder}"
             )
         contents = _contents(newest)  # Before it is loaded: files may still be copied.
-        model, number = load_first(newest), int(newest.name)
-        return cls(name, model, number=number, folder=Path(folder), contents=contents)
+
+        def warm(closing):
+            yield load_warm(newest, closing)
+
+        return cls(
+            name,
+            load_first(newest),
+            number=int(newest.name),
+            folder=Path(folder),
+            contents=contents,
+            successors=warm,
+        )
 
     @contextlib.contextmanager
     def use(self, name: str, number: int | None = None) -> Iterator[LoadedModel]:
@@ -104,23 +116,20 @@ class ServedVersions:
 
     async def watch(self, seconds: float) -> None:
         """Looks for another version at intervals of `seconds`."""
-        if self._successor:
-            await self.succeed()
+        await self.succeed()
         while self._folder:
             await asyncio.sleep(seconds)
             await self.refresh()
 
     async def succeed(self) -> None:
-        """Lets the successor of the first model take its place when it is ready."""
-        make, self._successor = self._successor, None
+        """Lets the successors of the first model take its place when they are ready."""
         loop = asyncio.get_running_loop()
         try:
-            self._replace(
-                await loop.run_in_executor(self._thread, make, self._closing), self.number
-            )
-        except Exception as error:  # The first model stays in service.
+            while model := await loop.run_in_executor(self._thread, next, self._successors, None):
+                self._replace(model, self.number)
+        except Exception as error:  # The model before stays in service.
             reason = printable(" ".join(str(error).split()))[:500]
-            print(f"warning: answers stay slow: {reason}", flush=True)
+            print(f"warning: some answers stay slow: {reason}", flush=True)
 
     async def refresh(self) -> None:
         """Loads the newest version of the folder if it is not the one that is served.
@@ -168,44 +177,37 @@ class ServedVersions:
     def close(self) -> None:
         """Ends what runs behind the answers, and closes the model; no request may be running."""
         self._closing.set()
+        self._thread.submit(self._successors.close)
         self._thread.shutdown()
         self._current.close()
+
+
+def load_first(folder: Path) -> LoadedModel:
+    """As `load_warm`, but soon: only the first request for a translation is answered.
+
+    While another signature is called for the first time, TensorFlow answers nothing else.
+    """
+    requests = [request for request in read_requests(folder) if request.signature == FIRST]
+    return _loaded(folder, requests[:1])
 
 
 def load_warm(folder: Path, closing: threading.Event | None = None) -> LoadedModel:
     """Loads a version and answers its warm-up requests, until `closing` is set.
 
-    Compiled signatures warm up in a thread. Raises `UserError` if the version cannot be loaded, or
-    fails to answer another request.
+    Raises `UserError` if the version cannot be loaded, or fails to answer a request.
     """
-    requests, model = read_requests(folder), ExportedModel(folder)
-    plain, compiled = (
-        [request for request in requests if request.signature.endswith(COMPILED) == is_compiled]
-        for is_compiled in (False, True)
-    )
-    with _closed_if_bad(folder, model):
-        model.warm_up(plain, closing)
-    model.warm_up_behind(compiled)
+    return _loaded(folder, read_requests(folder), closing)
+
+
+def _loaded(folder, requests, closing=None):
+    with silence():  # tensorflow_text prints that SentencePiece normalises nothing.
+        model = ExportedModel(folder)
+        try:
+            model.warm_up(requests, closing)
+        except UserError as error:
+            model.close()
+            raise UserError(f"{folder}: {error}") from None
     return model
-
-
-def load_first(folder: Path) -> LoadedModel:
-    """As `load_warm`, but only translation is warm; other signatures warm up in a thread."""
-    requests, model = read_requests(folder), ExportedModel(folder)
-    first = [request for request in requests if request.signature == FIRST]
-    with _closed_if_bad(folder, model):
-        model.warm_up(first[:1])
-    model.warm_up_behind([*first[1:], *(each for each in requests if each.signature != FIRST)])
-    return model
-
-
-@contextlib.contextmanager
-def _closed_if_bad(folder, model):
-    try:
-        yield
-    except UserError as error:
-        model.close()
-        raise UserError(f"{folder}: {error}") from None
 
 
 def _contents(version):
