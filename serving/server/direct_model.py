@@ -37,9 +37,6 @@ class DirectModel(LoadedModel):
         call = self._without_graph if signature == FIRST else self._traced.graphs[signature]
         return {name: tensor.numpy() for name, tensor in call(**tensors).items()}
 
-    def close(self) -> None:
-        del self._module, self._traced, self._without_graph
-
 
 class _Signatures(Mapping):
     """Name -> `SignatureDef`, of functions that are traced for it, except `FIRST`."""

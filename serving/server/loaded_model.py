@@ -106,9 +106,8 @@ class LoadedModel(abc.ABC):
             ) from None
         return time.monotonic() - began
 
-    @abc.abstractmethod
     def close(self) -> None:
-        """Frees its memory; no request may be running."""
+        """Frees what outlives the object; no request may be running."""
 
 
 class ExportedModel(LoadedModel):

@@ -124,7 +124,7 @@ def test_a_server_that_is_stopped_while_it_warms_up_leaves_no_files(model, tmp_p
 
 def test_the_first_answers_are_those_of_the_exported_model(model):
     """The model answers in this process until its SavedModel takes its place."""
-    asked = Arguments(model_dir=str(model), max_input_tokens=200, compile=False)
+    asked = Arguments(model_dir=str(model), max_input_tokens=200)
     versions = served(asked, "tiny")
     with versions.use("tiny") as first:
         signatures = dict(first.signatures)
