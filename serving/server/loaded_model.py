@@ -106,7 +106,7 @@ class LoadedModel(abc.ABC):
             ) from None
         return time.monotonic() - began
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - without a session, nothing is to be closed
         """Frees what outlives the object; no request may be running."""
 
 
