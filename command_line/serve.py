@@ -26,7 +26,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,7 @@ from nmt_zoo.command_line.flag_values import (
     with_length_penalty,
 )
 from nmt_zoo.common.cores import give_way, num_cores
-from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.errors import UserError, printable
 from nmt_zoo.configuration import rules
 from nmt_zoo.decoding.text import training_text
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
@@ -219,21 +218,39 @@ def module_of(asked: Arguments) -> tuple[Any, Any, Path]:
 def call_elsewhere(function: Callable[..., None], *args: Any, stop: threading.Event) -> bool:
     """Calls a function in a new process, which gives way to this one and ends when `stop` is set.
 
-    Returns whether the function came to its end; raises what it raises. Call this in a thread of
-    its own: Ctrl-C no longer reaches it, nor the new process, which this one stops.
+    Returns whether the function came to its end. Raises `UserError` if it failed; the process
+    prints why. Call this in a thread of its own: Ctrl-C no longer reaches it, nor the new process.
     """
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), give_way) as processes:
-        called = processes.submit(function, *args)
-        while not called.done() and not stop.wait(0.05):
-            pass
-        if stop.is_set():
-            for child in multiprocessing.active_children():
-                child.kill()
-            return False
-        called.result()
+    child = multiprocessing.get_context("spawn").Process(
+        target=call_behind_parent, args=(function, *args), daemon=True
+    )
+    child.start()
+    while child.exitcode is None and not stop.wait(0.05):
+        pass
+    if stop.is_set():
+        child.kill()
+        child.join()
+        return False
+    if child.exitcode:
+        raise UserError(f"a process ended with status {child.exitcode}")
     return True
+
+
+def call_behind_parent(function: Callable[..., None], *args: Any) -> None:
+    """Calls a function in a process that gives way to its parent, and does not outlive it."""
+
+    def end_with_parent():
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
+    give_way()
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    try:
+        function(*args)
+    except Exception as error:
+        sys.exit(f"error: {printable(' '.join(str(error).split()))}")
 
 
 @contextlib.contextmanager

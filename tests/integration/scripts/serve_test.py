@@ -9,12 +9,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from nmt_zoo.command_line.serve import Arguments, served
+from nmt_zoo.command_line.serve import Arguments, call_elsewhere, served
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.model_directory import combined_models
@@ -120,6 +121,19 @@ def test_a_server_that_is_stopped_while_it_warms_up_leaves_no_files(model, tmp_p
         process.send_signal(signal.SIGTERM)
         assert process.communicate() == ("stopped\n", "")
     assert process.returncode == 0 and not any(tmp_path.iterdir())
+
+
+def test_what_a_killed_server_has_begun_ends_with_it(model):
+    with serving(f"--model_dir={model}", "--model_name=tiny", name="tiny") as (process, _):
+        process.kill()
+        # Whoever still runs holds the streams.
+        assert process.communicate(timeout=20) == ("", "")
+
+
+def test_a_process_behind_the_answers_that_fails_says_why(tmp_path, capfd):
+    with pytest.raises(UserError, match="status 1"):
+        call_elsewhere(os.mkdir, tmp_path, stop=threading.Event())
+    assert capfd.readouterr().err.startswith("error: [Errno 17] File exists")
 
 
 def test_the_first_answers_are_those_of_the_exported_model(model):
