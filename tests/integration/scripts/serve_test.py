@@ -138,7 +138,7 @@ def test_a_process_behind_the_answers_that_fails_says_why(tmp_path, capfd):
 
 def test_the_first_answers_are_those_of_the_exported_model(model):
     """The model answers in this process until its SavedModel takes its place."""
-    asked = Arguments(model_dir=str(model), max_input_tokens=200)
+    asked = Arguments(model_dir=str(model), max_input_tokens=12)
     versions = served(asked, "tiny")
     with versions.use("tiny") as first:
         signatures = dict(first.signatures)
