@@ -73,7 +73,8 @@ class CompiledSearch:
     """A search like `beam_search.beam_search`, compiled by XLA.
 
     `model.can_compile`; no option of the search changes the scores of tokens or groups the beam.
-    With `each_sentence`, `n_best` is an `EachSentence`.
+    With `each_sentence`, `n_best` is an `EachSentence`. With `is_fixed`, the weights, unless they
+    are many, are constants of the programs; a SavedModel gains nothing by that.
     """
 
     def __init__(
@@ -83,13 +84,14 @@ class CompiledSearch:
         special_ids: SpecialIds,
         *,
         each_sentence: bool = False,
+        is_fixed: bool = False,
     ) -> None:
         self.options = options
         self._model = model
         self._special_ids = special_ids
         weights = [*model.variables, *(v for some in model.frozen() for v in some.variables)]
-        is_small = sum(math.prod(weight.shape) for weight in weights) <= _FEW
-        self._constants = weights if is_small else []
+        are_few = sum(math.prod(weight.shape) for weight in weights) <= _FEW
+        self._constants = weights if is_fixed and are_few else []
         # Traced once for all sizes; XLA compiles each size when it first occurs.
         n_best = EACH if each_sentence else tf.TensorSpec([], tf.int32)
         signature = [tf.TensorSpec([None, None], tf.int32), n_best]

@@ -102,13 +102,16 @@ def make_search(
 
 
 def compiled_search(
-    model: Searchable, options: SearchOptions, *, each_sentence: bool = False
+    model: Searchable, options: SearchOptions, **how: bool
 ) -> CompiledSearch | None:
-    """Returns the search in programs; None if the model or an option cannot be compiled."""
+    """Returns the search in programs; None if the model or an option cannot be compiled.
+
+    `how` are further arguments of `CompiledSearch`.
+    """
     is_plain = options.diversity_groups == 1 and options.shortlist is None
     if not (model.can_compile and is_plain) or is_constrained(options, ()):
         return None
-    return CompiledSearch(model, options, _special_ids(options), each_sentence=each_sentence)
+    return CompiledSearch(model, options, _special_ids(options), **how)
 
 
 def _special_ids(options):
@@ -133,7 +136,9 @@ class Searcher:
         self._graphs = {}  # By the names of their inputs, and whether for one sentence alone.
         self._lock = threading.Lock()
         self._is_first = True
-        search = None if compiles == NEVER else compiled_search(model, options)
+        search = None
+        if compiles != NEVER:
+            search = compiled_search(model, options, is_fixed=True)
         self._programs = Programs(search, compiles) if search else None
 
     def search(self, sentences: Sequence[Sentence], n_best: int) -> list[Hypotheses | None]:

@@ -44,7 +44,7 @@ def assert_alike(found, expected, n_best=2):
 @pytest.mark.parametrize(("preset", "settings"), CASES)
 def test_both_ways_to_run_find_the_same(preset, settings):
     model = models.create(preset, 60, 60, **settings)
-    programs = Programs(compiled_search(model, OPTIONS), ALWAYS)
+    programs = Programs(compiled_search(model, OPTIONS, is_fixed=True), ALWAYS)
     for sources in SOURCES[:2], SOURCES[1:2]:
         size = size_for(len(sources), max(map(len, sources)))
         expected = make_search(model, OPTIONS)(padded(sources), 2)
