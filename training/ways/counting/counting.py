@@ -111,7 +111,7 @@ def _count(text, vocab_size, order):
     with Progress("counting n-grams", order, "orders", initial=1) as progress:
         for length in range(2, order + 1):
             ends = np.flatnonzero(places >= length - 1)
-            keys, numbers, firsts, counts = _number(nodes[ends - 1] * vocab_size + words[ends])
+            keys, numbers, firsts, counts = number_keys(nodes[ends - 1] * vocab_size + words[ends])
             shorter = levels[-1]
             before = np.bincount(nodes[ends[firsts]] - first_node, minlength=shorter.counts.size)
             levels[-1] = shorter._replace(counts=np.where(before > 0, before, shorter.counts))
@@ -134,7 +134,7 @@ def _with_starts(text):
     return words, places
 
 
-def _number(keys):
+def number_keys(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Numbers keys; returns (distinct keys, rising; numbers; an index of each; their counts)."""
     order = np.argsort(keys)
     keys = keys[order]

@@ -1,0 +1,174 @@
+"""The phrase pairs that may translate a sentence."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nmt_zoo.models.phrases.language_states import ROOT, LanguageStates
+
+LONGEST = 7  # Most words of a phrase.
+NOTHING = -1  # Fills the places after the end of a phrase.
+
+# The features of a derivation, whose weighted sum is its score.
+FEATURES = (
+    "language_model",  # log P(target)
+    "source_given_target",  # log p(source phrase | target phrase)
+    "source_words_given_target",  # its lexical weight
+    "target_given_source",
+    "target_words_given_source",
+    "phrases",  # number of phrases
+    "words",  # number of target words
+    "distortion",  # minus the source words that are jumped over
+    "monotone_before",  # log p(orientation towards the phrase before), if it is monotone
+    "swap_before",
+    "discontinuous_before",
+    "monotone_behind",
+    "swap_behind",
+    "discontinuous_behind",
+    "unknown",  # words that the phrase table cannot translate
+)
+LANGUAGE = FEATURES.index("language_model")
+STATIC = slice(1, 7)  # Features of a phrase pair alone.
+DISTORTION = FEATURES.index("distortion")
+BEFORE, BEHIND = slice(8, 11), slice(11, 14)
+UNKNOWN = FEATURES.index("unknown")
+# Of Moses's first weights, but for the unknown words, of which a translation has no choice.
+FIRST_WEIGHTS = (0.5, 0.2, 0.2, 0.2, 0.2, 0.2, -1.0, 0.3, *(0.3,) * 6, 100.0)
+
+
+class PhraseArrays(NamedTuple):
+    """The phrase table as arrays, see `training.ways.phrases.phrase_table.PhraseTable`."""
+
+    vocab_size: int  # V, of the source
+    source_keys: np.ndarray  # [F + 1] int64; the last one is larger than any key
+    first_pairs: np.ndarray  # [V + F + 1]
+    target_starts: np.ndarray  # [P + 1]
+    target_words: np.ndarray  # [W]
+    scores: np.ndarray  # [P, 4]
+    reordering: np.ndarray  # [P, 6]
+    links: np.ndarray  # [P] int64
+
+    def pairs_of(self, source: np.ndarray, max_length: int) -> tuple[np.ndarray, ...]:
+        """Finds all phrase pairs of a sentence; returns (starts, ends, pairs), each `[O]` int64."""
+        found = []
+        nodes, starts = source.astype(np.int64), np.arange(source.size)
+        for length in range(1, max_length + 1):
+            if length > 1:
+                fits = starts + length <= source.size
+                nodes, starts = nodes[fits], starts[fits]
+                keys = nodes * self.vocab_size + source[starts + length - 1]
+                index = np.searchsorted(self.source_keys, keys)
+                exists = self.source_keys[index] == keys
+                nodes, starts = index[exists] + self.vocab_size, starts[exists]
+            first, last = self.first_pairs[nodes], self.first_pairs[nodes + 1]
+            counts = last - first
+            ends = np.cumsum(counts)
+            pairs = np.arange(counts.sum()) + np.repeat(first - (ends - counts), counts)
+            places = np.repeat(starts, counts)
+            found.append((places, places + length, pairs))
+        return tuple(map(np.concatenate, zip(*found, strict=True)))
+
+
+class Options(NamedTuple):
+    """O ways to translate spans of a sentence of S words."""
+
+    starts: np.ndarray  # [O] int64, first source word
+    ends: np.ndarray  # [O] int64, after the last source word
+    words: np.ndarray  # [O, LONGEST] int64, target words, then `NOTHING`
+    lengths: np.ndarray  # [O] int64, target words
+    features: np.ndarray  # [O, len(FEATURES)], those of the pair alone; the others are 0
+    orientations: np.ndarray  # [O, 6], log-probabilities before, and behind
+    links: np.ndarray  # [O] int64, bits as of `PhraseTable`
+
+    def take(self, rows: Any) -> "Options":
+        return Options(*(array[rows] for array in self))
+
+    def joined(self, *others: "Options") -> "Options":
+        return Options(*map(np.concatenate, zip(self, *others, strict=True)))
+
+
+def options_of(
+    arrays: PhraseArrays, source: np.ndarray, max_length: int, unknown_id: int
+) -> Options:
+    """Returns the options of a sentence, `[S]` int source ids without `</s>`.
+
+    A word that no phrase pair translates alone can be copied: it becomes `unknown_id`.
+    """
+    starts, ends, pairs = arrays.pairs_of(source, max_length)
+    first = arrays.target_starts[pairs].astype(np.int64)
+    lengths = arrays.target_starts[pairs + 1] - first
+    places = first[:, None] + np.arange(LONGEST)
+    inside = np.arange(LONGEST) < lengths[:, None]
+    last = max(arrays.target_words.size - 1, 0)
+    words = np.where(inside, arrays.target_words[np.minimum(places, last)], NOTHING)
+    features = np.zeros((pairs.size, len(FEATURES)))
+    features[:, STATIC] = np.column_stack(
+        [arrays.scores[pairs], np.ones(pairs.size), lengths.astype(float)]
+    )
+    found = Options(
+        starts,
+        ends,
+        words.astype(np.int64),
+        lengths.astype(np.int64),
+        features,
+        arrays.reordering[pairs].astype(np.float64),
+        arrays.links[pairs],
+    )
+    alone = np.zeros(source.size, bool)
+    alone[starts[ends - starts == 1]] = True
+    copies = [made_up(place, place + 1, [unknown_id], 1) for place in np.flatnonzero(~alone)]
+    return found.joined(*copies)
+
+
+def made_up(start: int, end: int, words: Sequence[int], num_unknown: int) -> Options:
+    """Returns one option that is not in the phrase table; it costs as `num_unknown` words."""
+    features = np.zeros((1, len(FEATURES)))
+    features[0, STATIC] = 0, 0, 0, 0, 1, len(words)
+    features[0, UNKNOWN] = -num_unknown
+    padded = np.full((1, LONGEST), NOTHING)
+    padded[0, : len(words)] = words
+    cells = [7 * i + j for i in range(end - start) for j in range(len(words))]
+    links = np.array([sum(1 << cell for cell in cells)], np.int64)
+    one = np.array([start]), np.array([end]), padded, np.array([len(words)])
+    return Options(*one, features, np.full((1, 6), np.log(1 / 3)), links)
+
+
+def made_up_for(target: Sequence[int], num_source: int) -> list[Options]:
+    """Returns options with which any source can become any target, word by word or phrase.
+
+    One side of each of them is a single word.
+    """
+    sizes = [(1, n) for n in range(1, LONGEST + 1)] + [(n, 1) for n in range(2, LONGEST + 1)]
+    pieces: Iterable = {
+        (size, tuple(target[j : j + n]))
+        for size, n in sizes
+        for j in range(len(target) - n + 1)
+    }
+    return [
+        made_up(i, i + size, words, max(size, len(words)))
+        for size, words in sorted(pieces)
+        for i in range(num_source - size + 1)
+    ]
+
+
+class LanguageScores(NamedTuple):
+    """What the language model says of options."""
+
+    estimates: np.ndarray  # [O], log-probability of all words, without what comes before
+    rest: np.ndarray  # [O], log-probability of the words from number `order - 1` on, which is exact
+    states: np.ndarray  # [O] int64, state after the words, if there are `order - 1` or more
+
+
+def language_scores(language: LanguageStates, order: int, options: Options) -> LanguageScores:
+    """Scores the words of options, see `LanguageScores`."""
+    size = options.lengths.size
+    estimates, rest = np.zeros(size), np.zeros(size)
+    states = np.full(size, ROOT)
+    for place in range(int(options.lengths.max(initial=0))):
+        here = np.flatnonzero(options.lengths > place)
+        log_probs, states[here] = language.follow(states[here], options.words[here, place])
+        estimates[here] += log_probs
+        if place >= order - 1:
+            rest[here] += log_probs
+    return LanguageScores(estimates, rest, states)

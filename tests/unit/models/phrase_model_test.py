@@ -1,0 +1,111 @@
+import itertools
+
+import numpy as np
+import pytest
+from tests.unit.training.ways.phrases.extraction_test import arrays_of, random_text
+
+from nmt_zoo.models.phrases.phrase_model import PhraseModel, links_of
+from nmt_zoo.models.phrases.sentence_options import FEATURES, NOTHING, options_of
+from nmt_zoo.models.phrases.stack_search import UNLIMITED
+from nmt_zoo.models.phrases.translation_rules import RepeatsNothing
+from nmt_zoo.training.ways.counting import counting
+from nmt_zoo.training.ways.phrases import phrase_table
+
+_BOS, _EOS, _SIZE = 2, 3, 9
+
+
+def random_model(seed, *, order=3, distortion_limit=6, max_length=3, num_pairs=12, translations=5):
+    """Returns a `PhraseModel` of a random text with random links and random weights."""
+    draw = np.random.default_rng(seed)
+    corpus, links = random_text(draw, num_pairs, 0.2)
+    table = phrase_table.estimate(
+        corpus, *arrays_of(links), (_SIZE, _SIZE), max_length=max_length, most=translations
+    )
+    ngrams = counting.estimate(corpus.target, _SIZE, order)
+    model = PhraseModel(
+        _SIZE,
+        _SIZE,
+        max_phrase_length=max_length,
+        translations=translations,
+        order=order,
+        distortion_limit=distortion_limit,
+        num_source_phrases=table.source_keys.size,
+        num_phrase_pairs=table.links.size,
+        num_target_words=table.target_words.size,
+        num_ngrams=ngrams.keys.size,
+    )
+    model.fill(table, ngrams)
+    weights = draw.normal(0, 1, len(FEATURES))
+    weights[-1] = 10
+    model.feature_weights.assign(weights)
+    return model
+
+
+def every_derivation(options, num_source, limit):
+    """Yields tuples of options that translate every source word once, in every order."""
+    spans = list(zip(options.starts.tolist(), options.ends.tolist(), strict=True))
+
+    def extend(used, covered, last_end):
+        if len(covered) == num_source:
+            yield used
+            return
+        gap = min(set(range(num_source)) - covered)
+        for row, (start, end) in enumerate(spans):
+            words = set(range(start, end))
+            near = abs(start - last_end) <= limit and (start == gap or end - gap <= limit)
+            if not words & covered and (limit == UNLIMITED or near):
+                yield from extend((*used, row), covered | words, end)
+
+    yield from extend((), frozenset(), 0)
+
+
+def score_of(model, options, rows, num_source):
+    """Scores a derivation by the definition of the features."""
+    weights = np.asarray(model.feature_weights, np.float64)
+    values = sum(options.features[row] for row in rows)
+    ids = [int(w) for row in rows for w in options.words[row] if w != NOTHING] + [_EOS]
+    values = values.copy()
+    values[0] = float(np.sum(model.language_model.score(np.array([ids]), np.array([ids]))))
+    places = [(-1, 0), *((options.starts[r], options.ends[r]) for r in rows), (num_source, -2)]
+    for number, ((start, end), (start2, end2)) in enumerate(itertools.pairwise(places)):
+        kind = 0 if start2 == end else 1 if end2 == start else 2
+        if number < len(rows):
+            values[7] -= abs(start2 - end)
+            values[8 + kind] += options.orientations[rows[number], kind]
+        if number:
+            values[11 + kind] += options.orientations[rows[number - 1], 3 + kind]
+    return float(values @ weights), ids
+
+
+def best_of_all(model, source, allowed=lambda ids: True):
+    options = options_of(
+        model._read[0], np.array(source), model.settings["max_phrase_length"], model.unknown_id
+    )
+    found = {}
+    limit = model.settings["distortion_limit"]
+    for rows in every_derivation(options, len(source), limit):
+        score, ids = score_of(model, options, rows, len(source))
+        if allowed(ids[:-1]):
+            found[tuple(ids)] = max(found.get(tuple(ids), -np.inf), score)
+    return sorted(found.items(), key=lambda item: -item[1])
+
+
+@pytest.mark.parametrize("limit", [UNLIMITED, 0, 1, 2])
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_unlimited_search_finds_the_best_of_all_segmentations_and_orders(limit, order):
+    for seed in range(3):
+        model = random_model(seed, order=order, distortion_limit=limit, translations=3)
+        model.freeze()
+        draw = np.random.default_rng(seed)
+        source = draw.integers(1, _SIZE, 4)
+        source[source == _EOS] = 4
+        expected = best_of_all(model, source)
+        found = model.search([*source.tolist(), _EOS], n_best=5, beam_size=UNLIMITED)
+        assert [one.score for one in found] == pytest.approx(
+            [score for _, score in expected[:5]], abs=1e-5
+        )
+        assert dict(expected)[tuple(found[0].ids)] == pytest.approx(expected[0][1], abs=1e-5)
+        weights = np.asarray(model.feature_weights, np.float64)
+        assert [one.features @ weights for one in found] == pytest.approx(
+            [one.score for one in found]
+        )

@@ -1,0 +1,166 @@
+"""Extracts phrase pairs that agree with the word alignment of a text.
+
+Och and Ney 2004, "The Alignment Template Approach to Statistical Machine Translation", section 3.1;
+Koehn, Och and Marcu 2003, "Statistical Phrase-Based Translation", section 3. All sentence pairs are
+searched at once, with arrays of positions in the whole text.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+
+MONOTONE, SWAP, DISCONTINUOUS = range(3)  # Orientations of a phrase, as columns of tables.
+_FAR = np.iinfo(np.int32).max
+
+
+class LinkedText(NamedTuple):
+    """A text and its links, by positions in the whole text, which count every `</s>`.
+
+    N source positions, M target positions and L links.
+    """
+
+    source_ends: np.ndarray  # [N] int64, the position of the `</s>` of each position's sentence
+    target_ends: np.ndarray  # [M] int64
+    target_starts: np.ndarray  # [N] int64, first target position of each source position's sentence
+    sources: np.ndarray  # [L] int64, rising; links of equal source positions by target position
+    targets: np.ndarray  # [L] int64
+
+
+class Occurrences(NamedTuple):
+    """Places of phrase pairs in a text, each `[P]` int64; the ends are exclusive."""
+
+    source_start: np.ndarray
+    source_end: np.ndarray
+    target_start: np.ndarray
+    target_end: np.ndarray
+
+
+def link_text(corpus: EncodedCorpus, counts: np.ndarray, links: np.ndarray) -> LinkedText:
+    """Returns the `LinkedText` of sentence pairs that end in `</s>`.
+
+    `counts` `[sentences]` are the links of each pair; `links` `[L, 2]` (source position, target
+    position) in their sentences, counted from 0.
+    """
+    ends, starts = [], []
+    for side in corpus:
+        lengths = side.lengths.astype(np.int64)
+        last = np.cumsum(lengths) - 1
+        ends.append(np.repeat(last, lengths))
+        starts.append(last + 1 - lengths)
+    sentences = np.repeat(np.arange(counts.size), counts)
+    sources, targets = (starts[side][sentences] + links[:, side] for side in (0, 1))
+    order = np.lexsort((targets, sources))
+    target_starts = np.repeat(starts[1], corpus.source.lengths)
+    return LinkedText(*ends, target_starts, sources[order], targets[order])
+
+
+def extract(text: LinkedText, max_length: int) -> Occurrences:
+    """Finds every phrase pair of up to `max_length` words on each side.
+
+    A pair of phrases has at least one link, and no word of it is linked to a word outside. Words
+    without links at the edges of the target phrase may belong to it or not: all ways are returned.
+    Those of the source phrase follow from all starts and ends of source phrases.
+    """
+    first, last = _ranges(text.sources, text.targets, text.source_ends.size)
+    back_first, back_last = _ranges(text.targets, text.sources, text.target_ends.size)
+    shortest, longest = _windows(back_first, back_last, max_length)
+    is_free = back_first == _FAR
+    is_word = np.arange(text.target_ends.size) != text.target_ends
+    before, after = _free_runs(is_free & is_word, max_length)
+    starts = np.arange(text.source_ends.size)
+    found, low, high = [], first, last
+    for length in range(1, max_length + 1):
+        if length > 1:  # Extends the phrases by a word.
+            starts = starts[: starts.size - 1]
+            low = np.minimum(low[:-1], first[length - 1 :])
+            high = np.maximum(high[:-1], last[length - 1 :])
+        ends = starts + length
+        size = high - low + 1
+        fits = (ends <= text.source_ends[starts]) & (high >= 0) & (size <= max_length)
+        some, left, size = starts[fits], low[fits], size[fits]
+        inside = (shortest[size - 1, left] >= some) & (longest[size - 1, left] < some + length)
+        some, left, size = some[inside], left[inside], size[inside]
+        right = left + size
+        for more in range(max_length):
+            for further in range(max_length - more):
+                ok = (before[left] >= more) & (after[right] >= further)
+                ok &= size + more + further <= max_length
+                if ok.any():
+                    at = some[ok]
+                    found.append((at, at + length, left[ok] - more, right[ok] + further))
+    if not found:
+        return Occurrences(*np.zeros((4, 0), np.int64))
+    return Occurrences(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def _ranges(places, others, size):
+    """Returns the first and the last linked position of each place; `_FAR` and -1 without links."""
+    first, last = np.full(size, _FAR, np.int64), np.full(size, -1, np.int64)
+    np.minimum.at(first, places, others)
+    np.maximum.at(last, places, others)
+    return first, last
+
+
+def _windows(first, last, max_length):
+    """Returns the smallest `first` and largest `last` of windows: `[max_length, M]` each.
+
+    Row n - 1 has the windows of n places that begin at each place.
+    """
+    low, high = [first], [last]
+    for length in range(2, max_length + 1):
+        shifted = np.append(first[length - 1 :], np.full(length - 1, _FAR))[: first.size]
+        low.append(np.minimum(low[-1], shifted))
+        shifted = np.append(last[length - 1 :], np.full(length - 1, -1))[: last.size]
+        high.append(np.maximum(high[-1], shifted))
+    return np.stack(low), np.stack(high)
+
+
+def _free_runs(is_free, most):
+    """Counts the free words, up to `most`, that end before each place and that begin at it.
+
+    Both are `[M + 1]`, so that a place may be the end of the text.
+    """
+    padded = np.concatenate([np.zeros(most, bool), is_free, np.zeros(most + 1, bool)])
+    size = is_free.size + 1
+    before, after = np.zeros((2, size), np.int64)
+    runs_before = runs_after = np.ones(size, bool)
+    for n in range(most):
+        runs_before = runs_before & padded[most - 1 - n : most - 1 - n + size]
+        runs_after = runs_after & padded[most + n : most + n + size]
+        before += runs_before
+        after += runs_after
+    return before, after
+
+
+def orientations(text: LinkedText, pairs: Occurrences) -> np.ndarray:
+    """Finds how phrase pairs follow each other: `[P, 2]` int64, before and after each pair.
+
+    Column 0 is the orientation towards the target word before: MONOTONE if that word is linked to
+    the source word before, SWAP if it is linked to the source word behind, else DISCONTINUOUS.
+    Column 1 is the same towards the target word behind. Sentences are as if their starts were
+    linked, and their ends, as in Koehn et al. 2005, "Edinburgh System Description for the 2005
+    IWSLT Speech Translation Evaluation".
+    """
+    num_targets = text.target_ends.size + 2
+    keys = (text.sources + 1) * num_targets + text.targets + 1  # Rising.
+
+    def linked(source, target):
+        key = (source + 1) * num_targets + target + 1
+        return keys[np.minimum(np.searchsorted(keys, key), keys.size - 1)] == key
+
+    start, end, first, last = pairs
+    source_end, target_start = text.source_ends[start], text.target_starts[start]
+    target_end = text.target_ends[first]
+    previous = np.concatenate([[True], np.diff(text.source_ends) > 0])  # Starts of sentences.
+    at_start, at_end = previous[start], end == source_end
+    opens, closes = first == target_start, last == target_end
+    result = np.full((start.size, 2), DISCONTINUOUS)
+    result[~opens & ~at_end & linked(end, first - 1), 0] = SWAP
+    result[~closes & ~at_start & linked(start - 1, last), 1] = SWAP
+    before = np.where(opens, at_start, ~at_start & linked(start - 1, first - 1))
+    after = np.where(closes, at_end, ~at_end & linked(end, last))
+    result[before, 0] = MONOTONE
+    result[after, 1] = MONOTONE
+    return result

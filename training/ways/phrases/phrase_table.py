@@ -1,0 +1,164 @@
+"""Estimates the phrase table of a translation model from an aligned text."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.training.ways.counting.counting import estimate_discounts
+from nmt_zoo.training.ways.phrases.extraction import link_text
+from nmt_zoo.training.ways.phrases.phrase_counts import (
+    PairCounts,
+    Trie,
+    count_pairs,
+    number_phrases,
+)
+
+_PRIOR = 0.5  # Occurrences of the usual orientations that are added to those of each phrase pair.
+
+
+class PhraseTable(NamedTuple):
+    """Phrase pairs with their scores, as `models.phrases.phrase_model.PhraseModel` stores them.
+
+    F source phrases of two and more words, P pairs and W words of their target phrases. Nodes are
+    as of `phrase_counts.Trie`. Pairs are sorted by source node, and then the best first.
+    """
+
+    source_keys: np.ndarray  # [F] int64, rising
+    first_pairs: np.ndarray  # [V + F + 1] int32, the first pair of each node; then P
+    target_starts: np.ndarray  # [P + 1] int32, the first target word of each pair; then W
+    target_words: np.ndarray  # [W] int32
+    # [P, 4] float32, logarithms: p(source | target), lexical weight of source given target,
+    # p(target | source), lexical weight of target given source
+    scores: np.ndarray
+    # [P, 6] float32, log-probabilities of the orientations before, and behind
+    reordering: np.ndarray
+    links: np.ndarray  # [P] int64, bit 7 i + j: source word i and target word j are linked
+    num_found: int  # distinct pairs in the text, of which P are kept
+
+
+def estimate(
+    corpus: EncodedCorpus,
+    counts: np.ndarray,
+    links: np.ndarray,
+    vocab_sizes: tuple[int, int],
+    *,
+    max_length: int,
+    most: int,
+) -> PhraseTable:
+    """Extracts and scores phrase pairs.
+
+    Args:
+        corpus: sentence pairs that end in `</s>`.
+        counts: `[sentences]` int, links of each sentence pair.
+        links: `[L, 2]` int, (source position, target position) in the sentences, from 0.
+        vocab_sizes: numbers of source and target ids.
+        max_length: most words of a phrase, at most 7.
+        most: most target phrases kept for each source phrase.
+
+    Relative frequencies are smoothed by modified Kneser-Ney discounts, as in Foster, Kuhn and
+    Johnson 2006, "Phrasetable Smoothing for Statistical Machine Translation", section 3.
+    """
+    (source, source_nodes), (target, target_nodes) = (
+        number_phrases(side, size, max_length)
+        for side, size in zip(corpus, vocab_sizes, strict=True)
+    )
+    nodes = source_nodes, target_nodes
+    pairs = count_pairs(corpus, counts, links, nodes, target.num_nodes, max_length)
+    ends = pairs.keys // target.num_nodes, pairs.keys % target.num_nodes
+    given_target, given_source = (
+        conditional(pairs.counts, ends[1 - side], ends[side]) for side in (0, 1)
+    )
+    scores = np.stack(
+        [np.log(given_target), pairs.lexical[:, 0], np.log(given_source), pairs.lexical[:, 1]], 1
+    )
+    kept = _best(ends[0], scores.sum(axis=1), most)
+    lengths = [
+        np.searchsorted(trie.first_nodes, node[kept], side="right")
+        for trie, node in zip((source, target), ends, strict=True)
+    ]
+    source_keys, first_pairs = _kept_nodes(source, ends[0][kept])
+    words, starts = _words(corpus.target.ids, pairs.places[kept, 1], lengths[1])
+    return PhraseTable(
+        source_keys,
+        first_pairs,
+        starts,
+        words,
+        scores[kept].astype(np.float32),
+        _orientation_scores(pairs, kept),
+        _inner_links(link_text(corpus, counts, links), pairs.places[kept], lengths),
+        pairs.keys.size,
+    )
+
+
+def conditional(counts: np.ndarray, given: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Estimates p(other | given) of pairs, `[P]` float64, from their counts.
+
+    `counts` `[P]` int64; `given` and `other` `[P]` int64 are what the pairs are made of. The counts
+    are discounted, and what is left goes to each `other` by its number of different pairs.
+    """
+    taken, _ = estimate_discounts(counts)
+    off = np.array([0, *taken])[np.minimum(counts, 3)]
+    off = np.minimum(off, counts)
+    totals = np.bincount(given, counts)
+    left = np.bincount(given, off)
+    lower = np.bincount(other) / max(counts.size, 1)
+    return (counts - off + left[given] * lower[other]) / totals[given]
+
+
+def _best(nodes, scores, most):
+    """Returns the pairs to keep, by node, the best first."""
+    order = np.lexsort((-scores, nodes))
+    nodes = nodes[order]
+    places = np.arange(nodes.size) - np.searchsorted(nodes, nodes)
+    return order[places < most]
+
+
+def _kept_nodes(trie: Trie, nodes):
+    """Drops the nodes without pairs that lead to none; returns (keys, first pair of each node)."""
+    size = trie.vocab_size
+    kept = np.zeros(trie.num_nodes, bool)
+    kept[:size] = kept[nodes] = True
+    lengths = list(zip(trie.first_nodes[1:], trie.first_nodes[2:], strict=False))
+    for first, last in reversed(lengths):
+        some = np.flatnonzero(kept[first:last]) + first
+        kept[trie.keys[some - size] // size] = True
+    new = np.cumsum(kept) - 1
+    keys = trie.keys[kept[size:]]
+    keys = new[keys // size] * size + keys % size
+    counts = np.bincount(new[nodes], minlength=size + keys.size)
+    return keys, np.append(0, np.cumsum(counts)).astype(np.int32)
+
+
+def _words(ids, starts, lengths):
+    """Returns the words of phrases of a text in one array, and where each phrase begins in it."""
+    ends = np.cumsum(lengths)
+    shift = np.repeat(starts - (ends - lengths), lengths)
+    words = ids[np.arange(shift.size) + shift]
+    return words.astype(np.int32), np.append(0, ends).astype(np.int32)
+
+
+def _orientation_scores(pairs: PairCounts, kept):
+    """Returns `[P, 6]` float32 log-probabilities of orientations, smoothed by the usual ones."""
+    both = []
+    for side in (slice(0, 3), slice(3, 6)):
+        found = pairs.orientations[:, side]
+        total = found.sum(axis=0) + 1
+        usual = total / total.sum()
+        some = found[kept] + _PRIOR * usual
+        both.append(np.log(some / some.sum(axis=1, keepdims=True)))
+    return np.concatenate(both, axis=1).astype(np.float32)
+
+
+def _inner_links(text, places, lengths):
+    """Returns the links inside phrase pairs at places of the text, as bits."""
+    result = np.zeros(places.shape[0], np.int64)
+    firsts = np.searchsorted(text.sources, np.arange(text.source_ends.size + 1))
+    for i in range(int(lengths[0].max(initial=0))):
+        rows = np.flatnonzero(lengths[0] > i)
+        begin, end = (firsts[places[rows, 0] + i + more] for more in (0, 1))
+        for n in range(int((end - begin).max(initial=0))):
+            here = begin + n < end
+            j = text.targets[begin[here] + n] - places[rows[here], 1]
+            result[rows[here]] |= np.int64(1) << (7 * i + j)
+    return result
