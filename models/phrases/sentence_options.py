@@ -141,9 +141,7 @@ def made_up_for(target: Sequence[int], num_source: int) -> list[Options]:
     """
     sizes = [(1, n) for n in range(1, LONGEST + 1)] + [(n, 1) for n in range(2, LONGEST + 1)]
     pieces: Iterable = {
-        (size, tuple(target[j : j + n]))
-        for size, n in sizes
-        for j in range(len(target) - n + 1)
+        (size, tuple(target[j : j + n])) for size, n in sizes for j in range(len(target) - n + 1)
     }
     return [
         made_up(i, i + size, words, max(size, len(words)))

@@ -74,18 +74,20 @@ class Rule:
 class _Stack(NamedTuple):
     """Hypotheses with equally many translated source words, or extensions of such."""
 
+    sentences: np.ndarray  # [H] int64, rising
     parents: np.ndarray  # [H] int64, number of the hypothesis that was extended
     options: np.ndarray  # [H] int64, the option that extended it
     scores: np.ndarray  # [H]
     futures: np.ndarray  # [H], estimate of what the rest of the source will add
     states: np.ndarray  # [H] int64, of the language model
-    covered: np.ndarray  # [H, S] bool, source words that are translated
+    covered: np.ndarray  # [H, S] bool, source words that are translated, and places after the end
     rules: list  # for each rule its states `[H, X]`
 
 
 class _Extensions(NamedTuple):
     """Possible extensions, before the language model has scored them."""
 
+    sentences: np.ndarray  # [C] int64
     parents: np.ndarray  # [C] int64
     options: np.ndarray  # [C] int64
     scores: np.ndarray  # [C], without the language model's part
@@ -94,25 +96,34 @@ class _Extensions(NamedTuple):
     rules: list
 
 
+class _Spans(NamedTuple):
+    """Spans of the source that have options: B sentences with R spans each, padded."""
+
+    starts: np.ndarray  # [B, R] int64
+    ends: np.ndarray  # [B, R] int64; of padding, larger than any place
+    first: np.ndarray  # [B, R] int64, the best option
+    counts: np.ndarray  # [B, R] int64, number of options
+
+
 class StackSearch:
-    """The search for one sentence.
+    """The search for some sentences at once.
 
     Args:
-        options: what may be translated how, in S source words.
-        num_source: S, at least 1.
+        options: for each of B sentences, what may be translated how.
+        lengths: for each sentence the number of its source words, at least 1.
         language: the language model.
         order: length of its longest n-grams.
         weights: `[len(FEATURES)]` float64.
         bos_id: id that starts sentences.
         eos_id: id that ends them.
         limits: see `Limits`.
-        rules: conditions that translations meet.
+        rules: conditions that all translations meet.
     """
 
     def __init__(
         self,
-        options: Options,
-        num_source: int,
+        options: Sequence[Options],
+        lengths: Sequence[int],
         *,
         language: LanguageStates,
         order: int,
@@ -122,78 +133,97 @@ class StackSearch:
         limits: Limits,
         rules: Sequence[Rule] = (),
     ) -> None:
-        self.num_source, self.language, self.order = num_source, language, order
-        self.weights, self.bos_id, self.eos_id = weights, bos_id, eos_id
-        self.limits, self.rules = limits, rules
-        spoken = language_scores(language, order, options)
-        static = options.features @ weights
+        self.lengths, self.size = np.asarray(lengths, np.int64), max(lengths)
+        self.language, self.order, self.weights = language, order, weights
+        self.bos_id, self.eos_id, self.limits, self.rules = bos_id, eos_id, limits, rules
+        counts = [one.lengths.size for one in options]
+        self.first_options = np.append(0, np.cumsum(counts))
+        joined = options[0].joined(*options[1:])
+        sentences = np.repeat(np.arange(len(options)), counts)
+        spoken = language_scores(language, order, joined)
+        static = joined.features @ weights
         guesses = static + weights[LANGUAGE] * spoken.estimates
-        # Sorted by span, the best first.
-        order_of = np.lexsort((-guesses, options.ends, options.starts))
-        self.numbers = order_of
-        self.options = options.take(order_of)
-        self.spoken = LanguageScores(*(array[order_of] for array in spoken))
-        self.static, self.guesses = static[order_of], guesses[order_of]
-        keys = self.options.starts * (num_source + 1) + self.options.ends
-        self.first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))[: keys.size]
-        self.counts = np.diff(self.first, append=keys.size)
-        self.span_starts = self.options.starts[self.first]
-        self.span_ends = self.options.ends[self.first]
-        weighted = self.options.orientations
-        self.before = weighted[:, :3] * weights[BEFORE]
-        self.behind = weighted[:, 3:] * weights[BEHIND]
+        # By sentence and span, the best first.
+        self.numbers = np.lexsort((-guesses, joined.ends, joined.starts, sentences))
+        self.options = joined.take(self.numbers)
+        self.spoken = LanguageScores(*(array[self.numbers] for array in spoken))
+        self.static, self.guesses = static[self.numbers], guesses[self.numbers]
+        self.before = self.options.orientations[:, :3] * weights[BEFORE]
+        self.behind = self.options.orientations[:, 3:] * weights[BEHIND]
+        self.spans = self._spans_with_options(sentences)
         self.best = self._best_of_spans()
-        draw = np.random.default_rng(1)
-        self.marks = draw.integers(-(2**62), 2**62, num_source)
+        self.marks = np.random.default_rng(1).integers(-(2**62), 2**62, self.size)
         self.arcs: dict[int, list] = {}
 
+    def _spans_with_options(self, sentences):
+        starts, ends = self.options.starts, self.options.ends
+        keys = (sentences * (self.size + 1) + starts) * (self.size + 1) + ends
+        first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+        counts = np.diff(first, append=keys.size)
+        rows = sentences[first]
+        columns = np.arange(first.size) - np.searchsorted(rows, rows)
+        shape = self.lengths.size, int(columns.max()) + 1
+        spans = _Spans(*(np.full(shape, value) for value in (0, self.size + 1, 0, 0)))
+        for table, values in zip(spans, (starts[first], ends[first], first, counts), strict=True):
+            table[rows, columns] = values
+        return spans
+
     def _best_of_spans(self):
-        """Returns `[S + 1, S + 1]`: the best guess for each span of the source."""
-        size = self.num_source
-        best = np.full((size + 1, size + 1), _NONE)
-        alone = best.copy()
-        alone[self.span_starts, self.span_ends] = self.guesses[self.first]
-        np.fill_diagonal(best, 0.0)
-        longest = int((self.span_ends - self.span_starts).max(initial=0))
+        """Returns `[B, S + 1, S + 1]`: the best guess for each span of the source."""
+        size, count = self.size, self.lengths.size
+        best = np.full((count, size + 1, size + 1), _NONE)
+        alone = np.full((count, size + 2, size + 2), _NONE)
+        rows = np.arange(count)[:, None]
+        alone[rows, self.spans.starts, self.spans.ends] = np.where(
+            self.spans.counts > 0, self.guesses[self.spans.first], _NONE
+        )
+        places = np.arange(size + 1)
+        best[:, places, places] = 0.0
+        longest = int((self.options.ends - self.options.starts).max())
         for length in range(1, size + 1):
             starts = np.arange(size + 1 - length)
             ways = [
-                alone[starts, starts + first] + best[starts + first, starts + length]
+                alone[:, starts, starts + first] + best[:, starts + first, starts + length]
                 for first in range(1, min(length, longest) + 1)
             ]
-            best[starts, starts + length] = np.max(ways, axis=0)
+            best[:, starts, starts + length] = np.max(ways, axis=0)
         return best
 
-    def run(self, *, keeps_arcs: bool = False) -> Iterator[Derivation]:
-        """Searches; yields different derivations, the best first, or none.
+    def run(self, *, keeps_arcs: bool = False) -> list[Iterator[Derivation]]:
+        """Searches; returns for each sentence its different derivations, the best first.
 
         They are those of the hypotheses that were followed to the end; with `keeps_arcs`, also
         those of hypotheses that were recombined with better ones.
         """
         self.hypotheses, self.offsets = [self._empty()], [0]
         self.keeps_arcs = keeps_arcs
-        waiting: list[list[_Extensions]] = [[] for _ in range(self.num_source + 1)]
-        total = 1
-        for covered in range(self.num_source + 1):
+        waiting: list[list[_Extensions]] = [[] for _ in range(self.size + 1)]
+        total = self.lengths.size
+        for covered in range(self.size + 1):
             if covered:
                 self.offsets.append(total)
                 self.hypotheses.append(self._choose(waiting[covered]))
                 waiting[covered] = []
                 total += self.hypotheses[-1].scores.size
-            if covered < self.num_source:
-                self._extend(covered, waiting)
-        return itertools.starmap(self._derivation, self._paths(self._ends()))
+            self._extend(covered, waiting)
+        ends = self._ends()
+        return [
+            itertools.starmap(self._derivation, self._paths(ends[sentence]))
+            for sentence in range(self.lengths.size)
+        ]
 
     def _empty(self):
-        nothing = np.full(1, -1)
+        count = self.lengths.size
+        nothing = np.full(count, -1)
         return _Stack(
+            np.arange(count),
             nothing,
             nothing,
-            np.zeros(1),
-            self.best[0, self.num_source :][:1],
-            np.array([self.language.start(self.bos_id)]),
-            np.zeros((1, self.num_source), bool),
-            [rule.start() for rule in self.rules],
+            np.zeros(count),
+            self.best[np.arange(count), 0, self.lengths],
+            np.full(count, self.language.start(self.bos_id)),
+            np.arange(self.size) >= self.lengths[:, None],
+            [np.repeat(rule.start(), count, axis=0) for rule in self.rules],
         )
 
     # Extension
@@ -201,69 +231,63 @@ class StackSearch:
     def _extend(self, number, waiting):
         """Adds the extensions of stack `number` to those that wait for their stacks."""
         stack, offset = self.hypotheses[number], self.offsets[number]
-        if not stack.scores.size:
+        if not (stack.sentences.size and (self.lengths[stack.sentences] > number).any()):
             return
-        rows, spans, kinds, jumps, futures = self._spans(stack)
-        counts = self.counts[spans]
+        rows, spans, kinds, jumps, futures = self._spans_of(stack)
+        first, counts = self.spans.first[spans], self.spans.counts[spans]
         ends = np.cumsum(counts)
         which = np.repeat(np.arange(rows.size), counts)
-        options = np.arange(which.size) + np.repeat(self.first[spans] - (ends - counts), counts)
-        parents, kinds = rows[which], kinds[which]
-        before = stack.options[parents]
-        behind = np.where(before < 0, 0.0, self.behind[before, kinds])
-        scores = (
-            stack.scores[parents]
-            + self.static[options]
-            + self.before[options, kinds]
-            + behind
-            + (self.weights[DISTORTION] * -jumps)[which]
+        options = np.arange(which.size) + np.repeat(first - (ends - counts), counts)
+        last = stack.options[rows]
+        fixed = stack.scores[rows] - self.weights[DISTORTION] * jumps
+        fixed += np.where(last < 0, 0.0, self.behind[last, kinds])
+        before = self.before[options, kinds[which]]
+        scores = fixed[which] + before + self.static[options]
+        guesses = (fixed + futures)[which] + before + self.guesses[options]
+        parents = rows[which]
+        found = _Extensions(
+            stack.sentences[parents], parents + offset, options, scores, guesses, futures[which], []
         )
-        guesses = (
-            scores + (self.guesses - self.static)[options] + futures[which]
-        )
-        found = _Extensions(parents + offset, options, scores, guesses, futures[which], [])
         found = self._allowed(found, stack, parents)
-        lengths = (self.span_ends - self.span_starts)[spans][which]
-        if self.rules:
-            lengths = (self.options.ends - self.options.starts)[found.options]
+        lengths = (self.options.ends - self.options.starts)[found.options]
         for length in range(1, int(lengths.max(initial=0)) + 1):
             here = np.flatnonzero(lengths == length)
             if here.size:
                 waiting[number + length].append(_take(found, self._most(found, here)))
 
-    def _spans(self, stack):
+    def _spans_of(self, stack):
         """Returns the spans that may extend hypotheses, and what they change.
 
-        For each of K pairs of hypothesis and span, `[K]` each: row of the hypothesis, number of the
-        span, orientation, words jumped over, estimate of the rest of the source.
+        For each of K pairs of hypothesis and span: row of the hypothesis `[K]`, (sentence, column)
+        of the span, orientation, words jumped over, estimate of the rest of the source.
         """
-        covered, size = stack.covered, self.num_source
+        covered, size = stack.covered, self.size
         places = np.arange(size)
         left = np.maximum.accumulate(np.where(covered, places + 1, 0), axis=1)
         right = np.minimum.accumulate(np.where(covered, places, size)[:, ::-1], axis=1)[:, ::-1]
-        first_gap = np.argmin(covered, axis=1)[:, None]
-        starts, ends = self.span_starts, self.span_ends
-        last_ends = np.where(stack.options < 0, 0, self.options.ends[stack.options])[:, None]
-        fits = right[:, starts] >= ends
-        jumps = np.abs(starts - last_ends)
+        starts, ends = self.spans.starts[stack.sentences], self.spans.ends[stack.sentences]
+        last_ends = np.where(stack.options < 0, 0, self.options.ends[stack.options])
+        fits = np.take_along_axis(right, starts, axis=1) >= ends
+        jumps = np.abs(starts - last_ends[:, None])
         if self.limits.distortion_limit != UNLIMITED:
             most = self.limits.distortion_limit
+            first_gap = np.argmin(covered, axis=1)[:, None]
             fits &= jumps <= most
             fits &= (starts == first_gap) | (ends - first_gap <= most)
-        rows, spans = np.nonzero(fits)
-        starts, ends = starts[spans], ends[spans]
+        rows, columns = np.nonzero(fits)
+        starts, ends, sentences = starts[fits], ends[fits], stack.sentences[rows]
         gap_start, gap_end = left[rows, starts], right[rows, starts]
         futures = (
             stack.futures[rows]
-            - self.best[gap_start, gap_end]
-            + self.best[gap_start, starts]
-            + self.best[ends, gap_end]
+            - self.best[sentences, gap_start, gap_end]
+            + self.best[sentences, gap_start, starts]
+            + self.best[sentences, ends, gap_end]
         )
         last_starts = np.where(stack.options < 0, -1, self.options.starts[stack.options])
         kinds = np.full(rows.size, _DISCONTINUOUS)
         kinds[ends == last_starts[rows]] = _SWAP
-        kinds[starts == last_ends[rows, 0]] = _MONOTONE
-        return rows, spans, kinds, jumps[rows, spans], futures
+        kinds[starts == last_ends[rows]] = _MONOTONE
+        return rows, (sentences, columns), kinds, jumps[fits], futures
 
     def _allowed(self, found, stack, parents):
         """Drops the extensions that a rule does not allow; adds the states of rules."""
@@ -275,57 +299,49 @@ class StackSearch:
         return found
 
     def _most(self, found, rows):
-        """Returns the rows with the best guesses, of each bank the `extensions` best."""
-        most = self.limits.extensions
-        if most == UNLIMITED or rows.size <= most:
+        """Returns the rows with the best guesses: of each sentence and bank `extensions`."""
+        if self.limits.extensions == UNLIMITED or rows.size <= self.limits.extensions:
             return rows
-        if not self.rules:
-            return rows[np.argpartition(-found.guesses[rows], most)[:most]]
-        banks = self._banks([states[rows] for states in found.rules], rows.size)
-        return rows[_best_of_each(banks, found.guesses[rows], most)]
+        groups = self._groups(found.sentences[rows], [states[rows] for states in found.rules])
+        return rows[_best_of_each(groups, found.guesses[rows], self.limits.extensions)]
 
-    def _banks(self, states, size):
-        """Combines the banks of all rules into one number."""
-        banks = np.zeros(size, np.int64)
+    def _groups(self, sentences, states):
+        """Returns which hypotheses compete with each other: equal numbers, `[H]`."""
         for rule, some in zip(self.rules, states, strict=True):
-            banks = banks * 1000 + rule.bank(some)
-        return banks
+            sentences = sentences * 1000 + rule.bank(some)
+        return sentences
 
     # Choice
 
     def _choose(self, waiting):
         """Scores the best extensions, recombines equal ones, and returns the stack of the best."""
         if not waiting:
-            return self._nobody()
+            return _take(self._empty(), np.zeros(0, np.int64))
         found = _Extensions(
             *map(np.concatenate, zip(*(one[:-1] for one in waiting), strict=True)),
             [np.concatenate(some) for some in zip(*(one.rules for one in waiting), strict=True)],
         )
-        found = _take(found, self._most(found, np.arange(found.scores.size)))
-        stack = self._scored(found)
-        keys = self._keys(stack)
-        totals = stack.scores + stack.futures
+        stack = self._scored(_take(found, self._most(found, np.arange(found.scores.size))))
+        keys, totals = self._keys(stack), stack.scores + stack.futures
         order = np.lexsort((-totals, keys))
         is_first = np.append(True, keys[order][1:] != keys[order][:-1])[: order.size]
-        winners = order[is_first]
-        if self.limits.stack_size != UNLIMITED:
-            banks = self._banks([some[winners] for some in stack.rules], winners.size)
-            best = _best_of_each(banks, totals[winners], self.limits.stack_size)
-        else:
-            best = np.argsort(-totals[winners], kind="stable")
+        # In the order in which they came, so that what is equal does not depend on the batch.
+        winners = np.sort(order[is_first])
+        size = self.limits.stack_size
+        groups = self._groups(stack.sentences[winners], [some[winners] for some in stack.rules])
+        best = _best_of_each(groups, totals[winners], winners.size if size == UNLIMITED else size)
+        # Hypotheses of a sentence are next to each other, the best first.
+        best = winners[np.sort(best)]
+        best = best[np.lexsort((-totals[best], stack.sentences[best]))]
         if self.keeps_arcs:
             self._keep_arcs(stack, order, is_first, best)
-        return _take(stack, winners[best])
-
-    def _nobody(self):
-        empty = self._empty()
-        return _take(empty, np.zeros(0, np.int64))
+        return _take(stack, best)
 
     def _scored(self, found):
         """Adds the language model's part to extensions; returns them as a `_Stack`."""
         numbers = np.searchsorted(self.offsets, found.parents, side="right") - 1
         states = np.zeros(found.parents.size, np.int64)
-        covered = np.zeros((found.parents.size, self.num_source), bool)
+        covered = np.zeros((found.parents.size, self.size), bool)
         for number in np.unique(numbers):
             here = numbers == number
             rows = found.parents[here] - self.offsets[number]
@@ -340,21 +356,20 @@ class StackSearch:
             log_probs[here] += some
         is_long = lengths >= self.order - 1
         states[is_long] = self.spoken.states[options[is_long]]
-        places = np.arange(self.num_source)
+        places = np.arange(self.size)
         covered |= (places >= self.options.starts[options, None]) & (
             places < self.options.ends[options, None]
         )
         scores = found.scores + self.weights[LANGUAGE] * log_probs
-        return _Stack(
-            found.parents, options, scores, found.futures, states, covered, found.rules
-        )
+        both = found.sentences, found.parents
+        return _Stack(*both, options, scores, found.futures, states, covered, found.rules)
 
     def _keys(self, stack):
         """Returns numbers `[H]` that are equal if the same may follow with the same scores."""
         parts = [
+            stack.sentences,
             (stack.covered * self.marks).sum(axis=1),
-            self.options.ends[stack.options] * (self.num_source + 1)
-            + self.options.starts[stack.options],
+            self.options.ends[stack.options] * (self.size + 1) + self.options.starts[stack.options],
             stack.states,
             *np.ascontiguousarray(self.behind[stack.options]).view(np.int64).T,
             *(column for states in stack.rules for column in states.T),
@@ -369,40 +384,39 @@ class StackSearch:
     # The end
 
     def _ends(self):
-        """Returns (total score, number) of the hypotheses that have translated everything."""
-        stack, offset = self.hypotheses[-1], self.offsets[-1]
-        if not stack.scores.size:
-            return []
-        log_probs, _ = self.language.follow(stack.states, np.full(stack.states.size, self.eos_id))
-        at_end = self.options.ends[stack.options] == self.num_source
-        kinds = np.where(at_end, _MONOTONE, _DISCONTINUOUS)
-        totals = (
-            stack.scores
-            + self.weights[LANGUAGE] * log_probs
-            + self.behind[stack.options, kinds]
-        )
-        for rule, states in zip(self.rules, stack.rules, strict=True):
-            totals[~rule.may_end(states)] = -np.inf
-        order = np.argsort(-totals, kind="stable")
-        order = order[totals[order] > -np.inf]
-        return [(float(totals[row]), int(row) + offset) for row in order]
+        """Returns for each sentence (total score, number) of its complete hypotheses."""
+        found = [[] for _ in self.lengths]
+        for length in np.unique(self.lengths):
+            whole = self.hypotheses[length]
+            rows = np.flatnonzero(self.lengths[whole.sentences] == length)
+            stack = _take(whole, rows)
+            after, _ = self.language.follow(stack.states, np.full(rows.size, self.eos_id))
+            at_end = self.options.ends[stack.options] == length
+            kinds = np.where(at_end, _MONOTONE, _DISCONTINUOUS)
+            totals = stack.scores + self.weights[LANGUAGE] * after
+            totals += self.behind[stack.options, kinds]
+            may_end = np.ones(rows.size, bool)
+            for rule, states in zip(self.rules, stack.rules, strict=True):
+                may_end &= rule.may_end(states)
+            for place in np.flatnonzero(may_end):
+                number = int(rows[place]) + self.offsets[length]
+                found[stack.sentences[place]].append((float(totals[place]), number))
+        return found
 
     def _at(self, number):
         """Returns (parent, option, score) of the hypothesis with a number."""
-        stack_number = np.searchsorted(self.offsets, number, side="right") - 1
         # Empty stacks begin where the next one does.
-        stack, row = self.hypotheses[stack_number], number - self.offsets[stack_number]
+        place = np.searchsorted(self.offsets, number, side="right") - 1
+        stack, row = self.hypotheses[place], number - self.offsets[place]
         return int(stack.parents[row]), int(stack.options[row]), float(stack.scores[row])
 
     def _keep_arcs(self, stack, order, is_first, best):
         """Keeps the extensions that were recombined with hypotheses of the stack being chosen."""
-        group = np.cumsum(is_first) - 1  # Of each place in `order`.
-        place = np.full(int(group[-1]) + 1, -1)
+        place = np.full(order.size, -1)
         place[best] = np.arange(best.size)
-        rows = np.flatnonzero(~is_first & (place[group] >= 0))
-        for row in rows:
-            number = int(place[group[row]]) + self.offsets[-1]
-            one = order[row]
+        winners = order[np.flatnonzero(is_first)[np.cumsum(is_first) - 1]]
+        for at in np.flatnonzero(~is_first & (place[winners] >= 0)):
+            one, number = order[at], int(place[winners[at]]) + self.offsets[-1]
             arc = float(stack.scores[one]), int(stack.parents[one]), int(stack.options[one])
             self.arcs.setdefault(number, []).append(arc)
 
@@ -415,7 +429,7 @@ class StackSearch:
         heapq.heapify(waiting)
         while waiting:
             minus, _, number, behind = heapq.heappop(waiting)
-            while number:
+            while number >= self.lengths.size:  # The first ones are the empty hypotheses.
                 parent, option, score = self._at(number)
                 for other, its_parent, its_option in self.arcs.get(number, ()):
                     item = (minus + score - other, next(counter), its_parent, (*behind, its_option))
@@ -424,7 +438,9 @@ class StackSearch:
             yield -minus, behind[::-1]
 
     def _derivation(self, score, options):
-        return Derivation(score, [int(self.numbers[option]) for option in options])
+        numbers = self.numbers[list(options)]
+        first = self.first_options[np.searchsorted(self.first_options, numbers[:1], "right") - 1]
+        return Derivation(score, (numbers - first).tolist())
 
 
 def _take(record: Any, rows: Any) -> Any:
@@ -433,16 +449,17 @@ def _take(record: Any, rows: Any) -> Any:
     return type(record)(*(array[rows] for array in arrays), [states[rows] for states in rules])
 
 
-def _best_of_each(banks, scores, most):
-    """Returns the rows with the `most` best scores of each bank, the best first."""
-    if not banks.any():
-        if scores.size > 4 * most:
-            some = np.argpartition(-scores, most)[:most]
-            return some[np.argsort(-scores[some], kind="stable")]
-        return np.argsort(-scores, kind="stable")[:most]
-    order = np.lexsort((-scores, banks))
-    sorted_banks = banks[order]
-    places = np.arange(order.size) - np.searchsorted(sorted_banks, sorted_banks)
-    return order[places < most]
+def _best_of_each(groups, scores, most):
+    """Returns the rows with the `most` best scores of each group, in any order."""
+    if np.all(groups[1:] == groups[:-1]):
+        return _best(scores, most)
+    order = np.argsort(groups, kind="stable")
+    edges = np.flatnonzero(np.diff(groups[order])) + 1
+    parts = np.split(order, edges)
+    return np.concatenate([part[_best(scores[part], most)] for part in parts])
 
 
+def _best(scores, most):
+    if scores.size <= most:
+        return np.arange(scores.size)
+    return np.argpartition(-scores, most)[:most]

@@ -2,14 +2,13 @@ import itertools
 
 import numpy as np
 import pytest
-from tests.unit.training.ways.phrases.extraction_test import arrays_of, random_text
 
-from nmt_zoo.models.phrases.phrase_model import PhraseModel, links_of
+from nmt_zoo.models.phrases.phrase_model import PhraseModel
 from nmt_zoo.models.phrases.sentence_options import FEATURES, NOTHING, options_of
 from nmt_zoo.models.phrases.stack_search import UNLIMITED
-from nmt_zoo.models.phrases.translation_rules import RepeatsNothing
 from nmt_zoo.training.ways.counting import counting
 from nmt_zoo.training.ways.phrases import phrase_table
+from tests.unit.training.ways.phrases.extraction_test import arrays_of, random_text
 
 _BOS, _EOS, _SIZE = 2, 3, 9
 
@@ -79,7 +78,10 @@ def score_of(model, options, rows, num_source):
 
 def best_of_all(model, source, allowed=lambda ids: True):
     options = options_of(
-        model._read[0], np.array(source), model.settings["max_phrase_length"], model.unknown_id
+        model.decoder().arrays,
+        np.array(source),
+        model.settings["max_phrase_length"],
+        model.unknown_id,
     )
     found = {}
     limit = model.settings["distortion_limit"]
@@ -95,12 +97,11 @@ def best_of_all(model, source, allowed=lambda ids: True):
 def test_unlimited_search_finds_the_best_of_all_segmentations_and_orders(limit, order):
     for seed in range(3):
         model = random_model(seed, order=order, distortion_limit=limit, translations=3)
-        model.freeze()
         draw = np.random.default_rng(seed)
         source = draw.integers(1, _SIZE, 4)
         source[source == _EOS] = 4
         expected = best_of_all(model, source)
-        found = model.search([*source.tolist(), _EOS], n_best=5, beam_size=UNLIMITED)
+        found = model.decoder().search([source.tolist()], n_best=5, beam_size=UNLIMITED)[0]
         assert [one.score for one in found] == pytest.approx(
             [score for _, score in expected[:5]], abs=1e-5
         )

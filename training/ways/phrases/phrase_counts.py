@@ -105,9 +105,7 @@ def count_pairs(
 
     Arguments are as of `link_text`; `nodes` are those of both sides, from `number_phrases`.
     """
-    lexical = [
-        np.append(0.0, np.cumsum(each)) for each in lexical_weights(corpus, counts, links)
-    ]
+    lexical = [np.append(0.0, np.cumsum(each)) for each in lexical_weights(corpus, counts, links)]
     token_ends = [np.append(0, np.cumsum(side.lengths, dtype=np.int64)) for side in corpus]
     link_ends = np.append(0, np.cumsum(counts, dtype=np.int64))
     merged, waiting = None, []
@@ -142,8 +140,7 @@ def _count(text, shift, nodes, num_target_nodes, lexical, max_length):
     starts = pairs.source_start + shift[0], pairs.target_start + shift[1]
     lengths = pairs.source_end - pairs.source_start, pairs.target_end - pairs.target_start
     source, target = (
-        some[length - 1, start]
-        for some, length, start in zip(nodes, lengths, starts, strict=True)
+        some[length - 1, start] for some, length, start in zip(nodes, lengths, starts, strict=True)
     )
     weights = [
         sums[start + length] - sums[start]

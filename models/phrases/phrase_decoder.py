@@ -1,0 +1,268 @@
+"""Translates sentences with a phrase table and a language model, by NumPy alone."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt_zoo.models.phrases.language_states import LanguageStates
+from nmt_zoo.models.phrases.sentence_options import (
+    BEFORE,
+    BEHIND,
+    DISTORTION,
+    FEATURES,
+    LANGUAGE,
+    LONGEST,
+    NOTHING,
+    Options,
+    PhraseArrays,
+    made_up,
+    made_up_for,
+    options_of,
+)
+from nmt_zoo.models.phrases.stack_search import UNLIMITED, Derivation, Limits, Rule, StackSearch
+from nmt_zoo.models.phrases.translation_rules import Begins, Contains
+
+BEAM_SIZE = 100  # Hypotheses that are followed for each number of translated words.
+_EXTENSIONS = 4  # Scored by the language model, for each hypothesis of a stack.
+_MOST_TRIED = 20  # Derivations looked at for each different translation.
+
+
+class PhraseTranslation(NamedTuple):
+    """A translation of a sentence, and the phrases that it is made of."""
+
+    ids: list  # of int, with `</s>`
+    score: float  # weighted sum of the features
+    # In the order of the target: (first source word, the one after its last, first target word,
+    # the one after its last, links inside as bits: 7 i + j)
+    phrases: list
+    features: np.ndarray  # `[len(FEATURES)]`
+
+
+class PhraseDecoder:
+    """The search of `phrase_model.PhraseModel`.
+
+    Args:
+        arrays: the phrase table.
+        language: the language model.
+        weights: `[len(FEATURES)]` float64, of the features.
+        order: length of the longest n-grams.
+        max_phrase_length, distortion_limit: as of `PhraseModel`.
+        bos_id, eos_id, unknown_id: special ids.
+    """
+
+    def __init__(
+        self,
+        arrays: PhraseArrays,
+        language: LanguageStates,
+        weights: np.ndarray,
+        *,
+        order: int,
+        max_phrase_length: int,
+        distortion_limit: int,
+        bos_id: int,
+        eos_id: int,
+        unknown_id: int,
+    ) -> None:
+        self.arrays, self.language, self.weights = arrays, language, weights
+        self.order, self.max_phrase_length = order, max_phrase_length
+        self.distortion_limit = distortion_limit
+        self.bos_id, self.eos_id, self.unknown_id = bos_id, eos_id, unknown_id
+
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        *,
+        n_best: int = 1,
+        beam_size: int = BEAM_SIZE,
+        rules: Sequence[Rule] = (),
+    ) -> list[list[PhraseTranslation]]:
+        """Finds the best translations of each of some sentences.
+
+        Args:
+            sources: for each sentence its ids, with or without the final `</s>`.
+            n_best: most different translations of a sentence to return, the best first.
+            beam_size: hypotheses that are followed for each number of translated words;
+                `stack_search.UNLIMITED`: all.
+            rules: conditions that translations meet.
+        Returns:
+            An empty list for a sentence without words, or of which no translation meets the rules.
+        """
+        words = [self._words_of(source) for source in sources]
+        options = [self._options(source) for source in words]
+        return self._translations(words, options, rules, n_best, beam_size)
+
+    def search_asked(
+        self,
+        source: Sequence[int],
+        *,
+        prefix: Sequence[int] = (),
+        required: Sequence[Sequence[int]] = (),
+        n_best: int = 1,
+        beam_size: int = BEAM_SIZE,
+        rules: Sequence[Rule] = (),
+    ) -> list[PhraseTranslation]:
+        """As `search`, for a sentence of which something is asked.
+
+        Its translations begin with the ids `prefix` and contain the phrases `required`, lists of
+        ids. Where the phrase table has no way to do so, words are translated as they are needed, at
+        the price of unknown words.
+        """
+        words = self._words_of(source)
+        options, made = self._options(words), [*rules]
+        if required:
+            made.append(Contains(required))
+            parts = [
+                made_up(place, place + 1, phrase[first : first + LONGEST], len(phrase))
+                for place in range(words.size)
+                for phrase in required
+                for first in range(0, len(phrase), LONGEST)
+            ]
+            options = options.joined(*parts)
+        if prefix:
+            made.append(Begins(prefix))
+        more = made_up_for(prefix, words.size) if prefix else []
+        return self._first_found(words, [options, options.joined(*more)], made, n_best, beam_size)
+
+    def explain(
+        self, source: Sequence[int], target: Sequence[int], beam_size: int = BEAM_SIZE
+    ) -> PhraseTranslation | None:
+        """Finds the best derivation of a given translation, as `search_asked` finds a prefix.
+
+        Returns None if one side is empty and the other is not, or if one has more than seven times
+        as many words as the other.
+        """
+        words, target = self._words_of(source), list(target)
+        target = target[: target.index(self.eos_id)] if self.eos_id in target else target
+        if not (words.size and target):
+            if words.size or target:
+                return None
+            return PhraseTranslation([self.eos_id], 0.0, [], np.zeros(len(FEATURES)))
+        text = np.append(np.asarray(target, np.int64), np.full(LONGEST, NOTHING - 1))
+        options = self._options(words)
+        matching = np.zeros(options.starts.size, bool)
+        for first in range(len(target)):
+            window = text[first : first + LONGEST]
+            matching |= ((options.words == NOTHING) | (options.words == window)).all(axis=1)
+        options, rules = options.take(matching), [Begins(target, ends=True)]
+        free = options.joined(*made_up_for(target, words.size))
+        found = self._first_found(words, [options, free], rules, 1, beam_size)
+        found = found or self._first_found(words, [free], rules, 1, 10 * beam_size)
+        return found[0] if found else None
+
+    def _words_of(self, source):
+        source = [i for i in source if i != self.eos_id]
+        return np.asarray(source, np.int64)
+
+    def _options(self, words):
+        return options_of(self.arrays, words, self.max_phrase_length, self.unknown_id)
+
+    def _first_found(self, words, choices, rules, n_best, beam_size):
+        """Returns the translations with the first `Options` that lead to any."""
+        for options in choices:
+            (found,) = self._translations([words], [options], rules, n_best, beam_size)
+            if found:
+                return found
+        return []
+
+    def _translations(self, words, options, rules, n_best, beam_size):
+        """Returns up to `n_best` different translations of each sentence."""
+        results = [[] for _ in words]
+        some = [row for row, one in enumerate(options) if words[row].size and one.lengths.size]
+        if not some:
+            return results
+        search = StackSearch(
+            [options[row] for row in some],
+            [words[row].size for row in some],
+            language=self.language,
+            order=self.order,
+            weights=self.weights,
+            bos_id=self.bos_id,
+            eos_id=self.eos_id,
+            limits=Limits(
+                beam_size,
+                UNLIMITED if beam_size == UNLIMITED else _EXTENSIONS * beam_size,
+                self.distortion_limit,
+            ),
+            rules=rules,
+        )
+        for row, derivations in zip(some, search.run(keeps_arcs=n_best > 1), strict=True):
+            found = {}
+            for derivation in itertools.islice(derivations, _MOST_TRIED * n_best):
+                found.setdefault(tuple(_ids(options[row], derivation)), derivation)
+                if len(found) == n_best:
+                    break
+            results[row] = self._described(found, options[row], words[row].size)
+        return results
+
+    def _described(self, found, options, num_source):
+        """Returns the `PhraseTranslation` of each text -> `Derivation`."""
+        spoken = self._language_scores(list(found))
+        return [
+            PhraseTranslation(
+                [*ids, self.eos_id],
+                derivation.score,
+                list(_phrases(options, derivation)),
+                self._features(options, derivation, num_source, log_prob),
+            )
+            for (ids, derivation), log_prob in zip(found.items(), spoken, strict=True)
+        ]
+
+    def _language_scores(self, texts):
+        """Returns log P(text) for lists of ids without `</s>`."""
+        lengths = np.array([len(ids) + 1 for ids in texts], np.int64)
+        states = np.full(lengths.size, self.language.start(self.bos_id))
+        totals = np.zeros(lengths.size)
+        words = np.full((lengths.size, int(lengths.max(initial=0))), self.eos_id)
+        for row, ids in zip(words, texts, strict=True):
+            row[: len(ids)] = ids
+        for place in range(words.shape[1]):
+            here = np.flatnonzero(place < lengths)
+            log_probs, states[here] = self.language.follow(states[here], words[here, place])
+            totals[here] += log_probs
+        return totals
+
+    def _features(self, options, derivation, num_source, language):
+        rows = np.array(derivation.options)
+        result = options.features[rows].sum(axis=0)
+        result[LANGUAGE] = language
+        starts, ends = options.starts[rows], options.ends[rows]
+        last_ends, last_starts = np.append(0, ends), np.append(-1, starts)
+        next_starts, next_ends = np.append(starts, num_source), np.append(ends, -2)
+        result[DISTORTION] = -np.abs(starts - last_ends[:-1]).sum()
+        kinds = np.where(next_starts == last_ends, 0, np.where(next_ends == last_starts, 1, 2))
+        table = options.orientations[rows]
+        result[BEFORE] += np.bincount(
+            kinds[:-1], table[np.arange(rows.size), kinds[:-1]], minlength=3
+        )
+        result[BEHIND] += np.bincount(
+            kinds[1:], table[np.arange(rows.size), 3 + kinds[1:]], minlength=3
+        )
+        return result
+
+
+def links_of(phrases: Sequence[tuple]) -> Iterator[tuple[int, int]]:
+    """Yields the links (source word, target word) of `PhraseTranslation.phrases`."""
+    for start, end, first, last, bits in phrases:
+        for i in range(end - start):
+            for j in range(last - first):
+                if bits >> (7 * i + j) & 1:
+                    yield start + i, first + j
+
+
+def _ids(options: Options, derivation: Derivation):
+    """Returns the target words of a derivation."""
+    rows = derivation.options
+    words, lengths = options.words[rows], options.lengths[rows]
+    return words[np.arange(LONGEST) < lengths[:, None]].tolist()
+
+
+def _phrases(options, derivation):
+    """Yields the phrases of a derivation, as in `PhraseTranslation`."""
+    first = 0
+    for row in derivation.options:
+        last = first + int(options.lengths[row])
+        span = int(options.starts[row]), int(options.ends[row])
+        yield *span, first, last, int(options.links[row])
+        first = last
