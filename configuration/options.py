@@ -74,10 +74,11 @@ OPTIONS = [
     Option(
         "update",
         "gradient",
-        "How the model learns: by gradient descent, or by expectation maximisation (only ibm1, "
-        "ibm2, hmm_alignment and hmm_fertility, whose default it is).",
+        "How the model learns: by gradient descent, by expectation maximisation (only ibm1, ibm2, "
+        "hmm_alignment and hmm_fertility, whose default it is), or by tuning the weights of "
+        "counted features (only phrase_based).",
         _WAY,
-        choices=("gradient", "em"),
+        choices=("gradient", "em", "tuning"),
     ),
     Option(
         "init_from",

@@ -61,6 +61,8 @@ BY_MODEL = {
         "alpha": 0.001,
         "leave_one_out": True,
     },
+    # Checkpoints hold the whole phrase table, so only the newest one is kept.
+    "phrase_based": {**_TABLE, "update": "tuning", "keep_best_by": "bleu"},
     "ibm1_factored": _WORDS,
     "attention_ibm1": _WORDS,
     "attention_ibm2": _WORDS,
@@ -94,6 +96,15 @@ BY_WAY = {
         "save_every_steps": 1,
         "log_every_steps": 1,
         "bleu_lines": 0,  # These models are for alignments; translating takes longer than training.
+    },
+    # Each step adds the 100 best translations of the validation text.
+    "tuning": {
+        "max_steps": 10,
+        "patience": 4,
+        "eval_every_steps": 1,
+        "save_every_steps": 1,
+        "log_every_steps": 1,
+        "bleu_lines": 2000,
     },
     # One pass over the text.
     "counting": {

@@ -43,6 +43,10 @@ def make_scorer(
     It takes the steps that a search would take, so the sum over a search's output is the search's
     `log_probs`, for every `models.base.Searchable`. `num_best` is A of `TokenScores`.
     """
+    if model.own_search:
+        return lambda source_ids, target_ids: TokenScores(
+            model.score(source_ids, target_ids), None, None
+        )
     num_best = min(num_best, model.target_vocab_size)
 
     @tf.function(input_signature=[_IDS, _IDS], autograph=False)

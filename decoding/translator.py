@@ -117,6 +117,11 @@ class Translator:
         self.split_sentences = split_sentences
         self.name = name
         self.num_threads = num_threads
+        own_search = model is not None and not engine and model.own_search
+        if own_search and tokenizer.kind != "bpe":  # It copies what it does not know.
+            from nmt_zoo.decoding.unknowns import UnknownReplacer
+
+            unknowns = unknowns or UnknownReplacer(model, tokenizer)
         self.unknowns = unknowns
         self.options = SearchOptions(**search, emit_unknowns=unknowns is not None)
         self._engine = engine
@@ -136,6 +141,11 @@ class Translator:
             self._make_searcher(model)
 
     def _make_searcher(self, model):
+        if model.own_search:
+            from nmt_zoo.decoding.search.own_search import OwnSearcher
+
+            self._searcher = OwnSearcher(model, self.options)
+            return
         from nmt_zoo.decoding.search.searcher import Searcher
 
         if self.options.shortlist is not None:

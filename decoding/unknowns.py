@@ -16,6 +16,7 @@ from nmt_zoo.common.files import read_lines
 from nmt_zoo.data_pipeline.text_form import normalised
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID
+from nmt_zoo.decoding.search.own_search import in_graph
 from nmt_zoo.decoding.search.terms import padded
 from nmt_zoo.models.base import TranslationModel
 
@@ -74,7 +75,7 @@ class UnknownReplacer:
         form = tokenizer.source.form
         self.lexicon = {normalised(word, form): text for word, text in (lexicon or {}).items()}
         self.counts = collections.Counter()
-        self._align = tf.function(model.align, input_signature=[_IDS, _IDS], autograph=False)
+        self._align = in_graph(model, model.align, [_IDS, _IDS])
 
     def texts(
         self, source_line: str, target_ids: Sequence[list[int]]

@@ -157,6 +157,9 @@ class Searchable(keras.Model):
 
     # Facts about a model class, for code that would otherwise ask for its type.
     reads_source = True  # False: a language model of the target, which translates nothing.
+    # True: the model has no decoding steps, but a `decoder` that searches; its `score` and `align`
+    # are NumPy, and no part of a graph.
+    own_search = False
     corpus_sizes = ()  # Arguments of the constructor that only a corpus determines.
     # Setting -> (another setting, the values of that one with which the first has an effect).
     read_with: ClassVar = {}

@@ -12,6 +12,7 @@ from nmt_zoo.models.base import LARGEST, Searchable, SettingError, require
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import NgramLanguageModel
+from nmt_zoo.models.phrases.phrase_model import PhraseModel
 from nmt_zoo.models.rnn import RecurrentTranslationModel
 from nmt_zoo.models.transformer import Transformer
 from nmt_zoo.models.transformer_settings import TRANSFORMERS
@@ -53,6 +54,11 @@ PRESETS = {
         FertilityModel,
         {},
         "hmm_alignment with fertilities, Zhao and Gildea 2010; no published score",
+    ),
+    "phrase_based": (
+        PhraseModel,
+        {},
+        "phrases, Koehn, Och and Marcu 2003, features as Koehn et al. 2007; no published score",
     ),
     "ibm1_factored": (
         WordAttention,

@@ -111,7 +111,10 @@ def _make_run(place):
     encoded = text.encode(tokenizer, options, request.data_dir)
     if is_new and len(encoded.sizes) == 1:
         _check_alone(options)
-    prepared = prepare(encoded.corpus, config)
+    resumes = not is_new and directory.checkpoint_steps()
+    prepared = prepare(
+        encoded.corpus, config, directory.config().get("sizes", {}) if resumes else None
+    )
     return Run(
         requested=place.requested,
         config={**config, "sizes": prepared.sizes},

@@ -23,6 +23,7 @@ from nmt_zoo.decoding.alignment.links import AGREED, Link
 from nmt_zoo.decoding.alignment.map_names import layer_names
 from nmt_zoo.decoding.alignment.parallel_text import ParallelText
 from nmt_zoo.decoding.alignment.subword_merging import word_weights
+from nmt_zoo.decoding.search.own_search import in_graph
 from nmt_zoo.models.base import TranslationModel
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
@@ -58,8 +59,7 @@ class Aligner:
         self.name = name
         self.sizes = model.align_sizes
         align = model.align if layer is head is None else _attention(model, name, layer, head)
-        # Without AutoGraph, which a model does not need and which would hide the model's errors.
-        self._align = tf.function(align, input_signature=[_IDS, _IDS], autograph=False)
+        self._align = in_graph(model, align, [_IDS, _IDS])
 
     def count_unknown(self, text: ParallelText, *, is_start: bool = True) -> int:
         """Counts lines without a known word; raises UserError if no line of a side has one."""

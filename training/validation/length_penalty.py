@@ -48,8 +48,8 @@ class PenaltyChoice:
 
     @property
     def is_possible(self) -> bool:
-        """True if there are enough lines."""
-        return len(self.pairs) >= LEAST_LINES
+        """True if there are enough lines, and the model has steps to which a penalty applies."""
+        return not self.model.own_search and len(self.pairs) >= LEAST_LINES
 
     def __call__(self, is_late: Callable[[], bool] = lambda: False) -> dict[str, Any] | None:
         """Translates with every penalty.

@@ -9,12 +9,14 @@ from nmt_zoo.configuration.options import AUTO
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import NgramLanguageModel
+from nmt_zoo.models.phrases.phrase_model import PhraseModel
 from nmt_zoo.training.ways.counting.counting_update import Counting
 from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
 from nmt_zoo.training.ways.gradient.gradient import Gradient
+from nmt_zoo.training.ways.phrases.tuning_update import Tuning
 from nmt_zoo.training.ways.update import Options, WayOfTraining
 
-UPDATES = {way.name: way for way in (Gradient, ExpectationMaximisation, Counting)}
+UPDATES = {way.name: way for way in (Gradient, ExpectationMaximisation, Counting, Tuning)}
 
 # Class of models -> names of their ways of training; the first class that a model belongs to
 # decides. All other models train by gradient only.
@@ -22,6 +24,7 @@ _WAYS = {
     FertilityModel: ("em",),
     AlignmentModel: ("em", "gradient"),
     NgramLanguageModel: ("counting",),
+    PhraseModel: ("tuning",),
 }
 # Name of a model -> names of further ways of training, which `nmt_zoo.register` adds.
 OWN_WAYS: dict[str, list[str]] = {}

@@ -7,22 +7,37 @@ import numpy as np
 
 from nmt_zoo import models
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 from nmt_zoo.models.coverage import CoverageModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import NgramLanguageModel
+from nmt_zoo.models.phrases.phrase_model import PhraseModel
 from nmt_zoo.training.ways.counting.counting import estimate
+from nmt_zoo.training.ways.expectation_maximisation.text_alignment import (
+    ITERATIONS,
+    LIKELY,
+    NULL,
+    align_with_fertilities,
+)
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
+from nmt_zoo.training.ways.phrases import phrase_table
 
 
 class Preparation:
     """Facts of a corpus that its model needs before training; most models need none.
 
-    `settings` are all settings of the model; `vocab_size` is the number of target ids. The
+    `settings` are all settings of the model; `vocab_sizes` are the numbers of ids of each side. The
     attribute `sizes` holds numbers by name, for the `corpus_sizes` of the model's class.
     """
 
+    # Whether a checkpoint has all of the facts, so that a resumed run need not find them again.
+    is_in_checkpoints = False
+
     def __init__(
-        self, corpus: EncodedCorpus, settings: dict[str, Any] | None = None, vocab_size: int = 0
+        self,
+        corpus: EncodedCorpus,
+        settings: dict[str, Any] | None = None,
+        vocab_sizes: tuple[int, int] = (0, 0),
     ):
         self.corpus = corpus
         self.sizes = {}
@@ -46,7 +61,10 @@ class WordTable(LengthPlan):
     """The word pairs of a corpus, for models with a translation table."""
 
     def __init__(
-        self, corpus: EncodedCorpus, settings: dict[str, Any] | None = None, vocab_size: int = 0
+        self,
+        corpus: EncodedCorpus,
+        settings: dict[str, Any] | None = None,
+        vocab_sizes: tuple[int, int] = (0, 0),
     ):
         super().__init__(corpus)
         self.words = index_word_pairs(corpus)
@@ -60,9 +78,11 @@ class WordTable(LengthPlan):
 class NgramTable(Preparation):
     """The n-grams of a target text, counted and smoothed."""
 
-    def __init__(self, corpus: EncodedCorpus, settings: dict[str, Any] | None, vocab_size: int):
+    def __init__(
+        self, corpus: EncodedCorpus, settings: dict[str, Any], vocab_sizes: tuple[int, int]
+    ):
         super().__init__(corpus)
-        self.table = estimate(corpus.target, vocab_size, settings["order"])
+        self.table = estimate(corpus.target, vocab_sizes[1], settings["order"])
         self.sizes = {"num_ngrams": self.table.keys.size}
 
     def fill(self, model: keras.Model) -> None:
@@ -77,21 +97,73 @@ class NgramTable(Preparation):
         return lines
 
 
+class PhraseTables(Preparation):
+    """The phrase table and the language model of a corpus, whose words are aligned first."""
+
+    is_in_checkpoints = True
+
+    def __init__(
+        self, corpus: EncodedCorpus, settings: dict[str, Any], vocab_sizes: tuple[int, int]
+    ):
+        super().__init__(corpus)
+        numbered = tuple(
+            side._replace(ids=np.where(side.ids == EOS_ID, NULL, side.ids)) for side in corpus
+        )
+        (links,) = align_with_fertilities(numbered, ITERATIONS["fertility"], threshold=LIKELY)
+        places = np.stack([links.sources, links.targets], axis=1).astype(np.int64)
+        self.table = phrase_table.estimate(
+            corpus,
+            links.counts,
+            places,
+            vocab_sizes,
+            max_length=settings["max_phrase_length"],
+            most=settings["translations"],
+        )
+        self.ngrams = estimate(corpus.target, vocab_sizes[1], settings["order"])
+        self.sizes = {
+            "num_source_phrases": self.table.source_keys.size,
+            "num_phrase_pairs": self.table.links.size,
+            "num_target_words": self.table.target_words.size,
+            "num_ngrams": self.ngrams.keys.size,
+        }
+
+    def fill(self, model: keras.Model) -> None:
+        model.fill(self.table, self.ngrams)
+
+    def report(self) -> list[str]:
+        found, kept = self.table.num_found, self.table.links.size
+        return [
+            f"phrase pairs: {found:,} found, {kept:,} kept (the best of each source phrase)",
+            f"n-grams of the language model: {self.ngrams.keys.size:,}",
+        ]
+
+
 # Class of models -> kind of preparation; the first class that a model belongs to decides.
 _PREPARATIONS = {
     AlignmentModel: WordTable,
     CoverageModel: LengthPlan,
     NgramLanguageModel: NgramTable,
+    PhraseModel: PhraseTables,
 }
 
 
-def prepare(corpus: EncodedCorpus, config: dict[str, Any]) -> Preparation:
-    """Makes the `Preparation` of a model; `config` has the sizes of its vocabularies."""
+def prepare(
+    corpus: EncodedCorpus, config: dict[str, Any], known: dict[str, int] | None = None
+) -> Preparation:
+    """Makes the `Preparation` of a model; `config` has the sizes of its vocabularies.
+
+    `known` are the sizes of a run that is resumed from a checkpoint; None: there is no checkpoint.
+    """
     preset = config["model"]
     model_class = models.model_class(preset)
     kinds = (kind for base, kind in _PREPARATIONS.items() if issubclass(model_class, base))
+    kind = next(kinds, Preparation)
+    if known is not None and kind.is_in_checkpoints:
+        prepared = Preparation(corpus)
+        prepared.sizes = known
+        return prepared
     settings = models.preset_settings(preset, **config["settings"])
-    return next(kinds, Preparation)(corpus, settings, config["vocab_sizes"][1])
+    return kind(corpus, settings, tuple(config["vocab_sizes"]))
 
 
 def length_model(corpus: EncodedCorpus) -> tuple[float, float, float]:

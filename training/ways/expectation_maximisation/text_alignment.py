@@ -29,15 +29,15 @@ _PRIOR = 0.1
 _SMOOTHING = 0.02  # Share of every row that all target words get, as in `models.ibm`.
 _COLLAPSED_PRIOR = 0.001  # Smaller, as a link is no evidence for itself.
 LIKELY = 0.5  # Default of the mean posterior of a link in both directions.
-_NULL = 0  # The number of the word NULL at the end of every sentence.
+NULL = 0  # The number of the word NULL at the end of every sentence.
 
 
 def number_words(lines: Iterable[list[str]]) -> EncodedSide:
     """Encodes the words of each line as numbers, with NULL at the end of every line."""
     ids, lengths, numbers = array("i"), array("i"), {}
     for words in lines:
-        ids.extend([numbers.setdefault(word, len(numbers) + _NULL + 1) for word in words])
-        ids.append(_NULL)
+        ids.extend([numbers.setdefault(word, len(numbers) + NULL + 1) for word in words])
+        ids.append(NULL)
         lengths.append(len(words) + 1)
     return EncodedSide(np.frombuffer(ids, np.int32), np.frombuffer(lengths, np.int32))
 

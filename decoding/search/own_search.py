@@ -1,0 +1,108 @@
+"""Models that translate by a search of their own, such as `phrase_based`."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID
+from nmt_zoo.decoding.search.terms import Hypotheses, SearchOptions, Sentence, padded
+from nmt_zoo.models.base import Searchable
+from nmt_zoo.models.phrases.phrase_decoder import PhraseTranslation, links_of
+from nmt_zoo.models.phrases.translation_rules import Avoids, RepeatsNothing
+
+STACK = 25  # Hypotheses of a stack, for each hypothesis of the beam that is asked for.
+# Options that have a meaning for such a search, or none for the model, besides their values.
+_TAKEN = ("beam_size", "no_repeat_ngram", "banned", "emit_unknowns", "length_penalty")
+_MOST_WORDS = 3  # Of a translation without repetitions, for each word of the source.
+
+
+def check_options(options: SearchOptions) -> None:
+    """Raises `UserError` if an option was given that a search of the model's own cannot take."""
+    for name, value, usual in zip(
+        options._fields, options, SearchOptions._field_defaults.values(), strict=True
+    ):
+        if name not in _TAKEN and value != usual:
+            raise UserError(
+                f"--{name}: this model does not translate token by token, and its own search "
+                "cannot use it; leave it out"
+            )
+
+
+def no_steps(model: Any, what: str) -> None:
+    """Raises `UserError` if a model has no decoding steps, which `what` would need."""
+    if model.own_search:
+        raise UserError(
+            f"{what}: this model does not translate token by token, but by a search of its own; "
+            "translate.py and serve.py use it by itself"
+        )
+
+
+def in_graph(model: Searchable, function: Callable, signature: list) -> Callable:
+    """Returns a function of a model as a graph; as it is, if the model is not made of tensors."""
+    if model.own_search:
+        return function
+    # AutoGraph has nothing to convert, and would hide the model's errors.
+    return tf.function(function, input_signature=signature, autograph=False)
+
+
+class OwnSearcher:
+    """Searches batches of sentences with the model's own search; as `searcher.Searcher`."""
+
+    def __init__(self, model: Any, options: SearchOptions) -> None:
+        check_options(options)
+        self._model, self._options = model, options
+
+    def search(self, sentences: Sequence[Sentence], n_best: int) -> list[Hypotheses | None]:
+        """Returns the `Hypotheses` of each sentence of a batch, arrays without the axis B.
+
+        Their scores are those of the model, and log-probabilities only in name.
+        """
+        decoder = self._model.decoder()
+        how: dict[str, Any] = {"n_best": n_best, "beam_size": STACK * self._options.beam_size}
+        results: list = [None] * len(sentences)
+        together = []
+        for row, sentence in enumerate(sentences):
+            asked = {"prefix": sentence.prefix, "required": sentence.required}
+            rules = self._rules(len(sentence.source_ids))
+            if rules or any(map(len, asked.values())):
+                results[row] = decoder.search_asked(
+                    sentence.source_ids, **asked, **how, rules=rules
+                )
+            else:
+                together.append(row)
+        found = decoder.search([sentences[row].source_ids for row in together], **how)
+        for row, some in zip(together, found, strict=True):
+            results[row] = some
+        return [_hypotheses(some) for some in results]
+
+    def _rules(self, num_source):
+        rules = []
+        if self._options.banned is not None:
+            rules.append(Avoids(self._options.banned))
+        if self._options.no_repeat_ngram:
+            rules.append(RepeatsNothing(self._options.no_repeat_ngram, _MOST_WORDS * num_source))
+        return rules
+
+
+def _hypotheses(found: Sequence[PhraseTranslation]) -> Hypotheses:
+    if not found:
+        ids, scores = np.array([[EOS_ID]], np.int32), np.full(1, -1e9)
+    else:
+        ids, scores = padded([one.ids for one in found]), np.array([one.score for one in found])
+    scores = scores.astype(np.float32)
+    return Hypotheses(ids, scores, scores, np.ones(scores.size, bool))
+
+
+def copied_words(translation: PhraseTranslation, source: Sequence) -> list:
+    """Returns the words of a translation: ids, and for each UNK the source word linked with it.
+
+    `source` are the words of the source, of any kind.
+    """
+    linked = {target: place for place, target in links_of(translation.phrases)}
+    return [
+        source[linked[place]] if word == UNK_ID and place in linked else word
+        for place, word in enumerate(translation.ids[:-1])
+    ]

@@ -1,0 +1,160 @@
+"""Training of a phrase-based model: its tables are counted, then its weights are tuned."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from nmt_zoo.common.cores import num_cores
+from nmt_zoo.common.parallel import map_in_order
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID
+from nmt_zoo.decoding.search.own_search import copied_words
+from nmt_zoo.model_directory.directory import model_arrays
+from nmt_zoo.models.phrases.sentence_options import FEATURES, UNKNOWN
+from nmt_zoo.training.ways.phrases import tuning
+from nmt_zoo.training.ways.update import Update, WayOfTraining
+
+_MOST_STEPS = 100
+_N_BEST = 100  # Translations of a line that a step adds to those of the steps before.
+_RESTARTS = 8
+_AT_ONCE = 16  # Lines of a search.
+_SPREAD = 1e4  # Larger sums of logarithms are cut in the printed perplexity.
+
+
+class Tuning(WayOfTraining):
+    """Minimum error rate training of the feature weights on the validation text."""
+
+    name = "tuning"
+    has_plan = False
+
+    @classmethod
+    def make(cls, run: Any, model: keras.Model) -> "TuningUpdate":
+        return TuningUpdate(model, run.tokenizer, *run.valid_lines, run.options["seed"])
+
+    @classmethod
+    def describe(cls, run: Any) -> list[str]:
+        sizes = len(run.tokenizer.source), len(run.tokenizer.target)
+        return [
+            f"vocabularies ({run.tokenizer.kind}): {sizes[0]:,} and {sizes[1]:,} entries",
+            f"weights are tuned on {len(run.valid_lines[0]):,} validation lines; the perplexity is "
+            "that of the language model, which stays as it is",
+        ]
+
+
+class TuningUpdate(Update):
+    """Tunes the weights of the features for BLEU.
+
+    The first step leaves the weights as they are, so that they are validated, too. Every further
+    step translates with the weights of the step before, adds the translations to those of earlier
+    steps, and finds the weights with the highest BLEU on all of them.
+
+    Args:
+        model: `models.phrases.phrase_model.PhraseModel`, with its tables.
+        tokenizer: its `Tokenizer`.
+        source_lines, target_lines: the text to tune on. Pairs with an empty side are left out.
+        seed: of the random restarts.
+    """
+
+    judged_by_perplexity = False
+
+    def __init__(
+        self,
+        model: keras.Model,
+        tokenizer: Any,
+        source_lines: list[str],
+        target_lines: list[str],
+        seed: int,
+    ) -> None:
+        self.model, self.tokenizer, self.seed = model, tokenizer, seed
+        references = tokenizer.target_words(target_lines)
+        pairs = zip(tokenizer.source.encode(source_lines), source_lines, references, strict=True)
+        self.lines = [pair for pair in pairs if len(pair[0]) > 1 and pair[2].strip()]
+        # The weights before each step; what was translated with them can be found again.
+        self.history = tf.Variable(tf.zeros([_MOST_STEPS, len(FEATURES)], tf.float64))
+        self.count = tf.Variable(0, dtype=tf.int64)
+        self.found: list[dict] = [{} for _ in self.lines]
+        self.num_found = 0  # Steps whose translations are in `found`.
+        self.gain = ""
+
+    def examples(self, first: int, batches: Callable[[int], Iterable]) -> list:
+        """As `Update.examples`: one placeholder an epoch, since a step takes the whole text."""
+        return [None][first:]
+
+    def step(self, _: Any) -> dict[str, tuple]:
+        number = int(self.count)
+        weights = np.asarray(self.model.feature_weights, np.float64)
+        if number:
+            self.history[number - 1].assign(weights)
+            while self.num_found < number:
+                self._translate(self.history[self.num_found].numpy(), self.num_found + 1)
+            free = np.array([i for i in range(len(FEATURES)) if i != UNKNOWN])
+            draw = np.random.default_rng([self.seed, number])
+            candidates = tuning.joined([list(some.values()) for some in self.found])
+            before = tuning.chosen_bleu(candidates, weights)
+            weights, after = tuning.optimise(candidates, weights, free, draw, _RESTARTS)
+            count = int(candidates.sizes.sum())
+            self.gain = (
+                f"BLEU among {count:,} translations: {100 * before:.2f} to {100 * after:.2f}"
+            )
+            self.model.feature_weights.assign(weights)
+        self.count.assign(number + 1)
+        return {}
+
+    def _translate(self, weights, number):
+        """Adds the translations with some weights to those found so far."""
+        self.model.feature_weights.assign(weights)
+        decoder = self.model.decoder()
+        # Long sentences first: those of a search are then equally long.
+        rows = sorted(range(len(self.lines)), key=lambda row: -len(self.lines[row][0]))
+        batches = [rows[first : first + _AT_ONCE] for first in range(0, len(rows), _AT_ONCE)]
+
+        def search(batch):
+            return decoder.search([self.lines[row][0] for row in batch], n_best=_N_BEST)
+
+        with Progress(f"translating, round {number}", len(rows), "lines") as progress:
+            searched = map_in_order(search, batches, num_cores())
+            for batch, results in zip(batches, searched, strict=True):
+                for row, some in zip(batch, results, strict=True):
+                    self._add(row, some)
+                progress.update(len(batch))
+        self.num_found = number
+
+    def _add(self, row, translations):
+        _, line, reference = self.lines[row]
+        reference = self._words([reference], self.tokenizer.target)[0]
+        for translation in translations:
+            words = copied_words(translation, self._words([line], self.tokenizer.source)[0])
+            key = tuple(words), tuple(np.round(translation.features, 4))
+            if key not in self.found[row]:
+                counts = tuning.match_counts(words, reference)
+                self.found[row][key] = translation.features, counts
+
+    def _words(self, lines, vocabulary):
+        """Returns the words of lines: ids, or text if the vocabulary lacks a word."""
+        result = []
+        for ids, line in zip(vocabulary.encode(lines), lines, strict=True):
+            texts = vocabulary.split(line) if UNK_ID in ids else ids
+            pairs = zip(ids, texts, strict=False)
+            result.append([t if i == UNK_ID else i for i, t in pairs if i != EOS_ID])
+        return result
+
+    def variables(self) -> dict[str, Any]:
+        return {
+            **model_arrays(self.model),
+            "tuning/history": self.history,
+            "tuning/count": self.count,
+        }
+
+    def progress_line(self, step: int, means: dict[str, float]) -> str | None:
+        return f"step {step:,}: {self.gain}" if self.gain else None
+
+    def evaluate(self, batch: dict[str, tf.Tensor]) -> dict[str, tuple]:
+        """As `Update.evaluate`: the nll is that of the language model."""
+        target_ids = batch["target_ids"]
+        log_probs = self.model.language_model.score(target_ids, target_ids)
+        mask = tf.cast(target_ids != self.model.pad_id, tf.float32)
+        log_probs = tf.maximum(log_probs, -_SPREAD)
+        return {"nll": (-tf.reduce_sum(log_probs * mask), tf.reduce_sum(mask))}
