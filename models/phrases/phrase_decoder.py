@@ -15,18 +15,17 @@ from nmt_zoo.models.phrases.sentence_options import (
     LANGUAGE,
     LONGEST,
     NOTHING,
-    Options,
     PhraseArrays,
     made_up,
     made_up_for,
     options_of,
 )
-from nmt_zoo.models.phrases.stack_search import UNLIMITED, Derivation, Limits, Rule, StackSearch
+from nmt_zoo.models.phrases.stack_search import UNLIMITED, Limits, Rule, StackSearch
 from nmt_zoo.models.phrases.translation_rules import Begins, Contains
 
 BEAM_SIZE = 100  # Hypotheses that are followed for each number of translated words.
 _EXTENSIONS = 4  # Scored by the language model, for each hypothesis of a stack.
-_MOST_TRIED = 20  # Derivations looked at for each different translation.
+_MOST_TRIED = 5  # Derivations looked at for each different translation.
 
 
 class PhraseTranslation(NamedTuple):
@@ -190,7 +189,7 @@ class PhraseDecoder:
         for row, derivations in zip(some, search.run(keeps_arcs=n_best > 1), strict=True):
             found = {}
             for derivation in itertools.islice(derivations, _MOST_TRIED * n_best):
-                found.setdefault(tuple(_ids(options[row], derivation)), derivation)
+                found.setdefault(tuple(derivation.words), derivation)
                 if len(found) == n_best:
                     break
             results[row] = self._described(found, options[row], words[row].size)
@@ -198,15 +197,13 @@ class PhraseDecoder:
 
     def _described(self, found, options, num_source):
         """Returns the `PhraseTranslation` of each text -> `Derivation`."""
-        spoken = self._language_scores(list(found))
+        features = self._features(options, list(found.values()), num_source)
+        features[:, LANGUAGE] = self._language_scores(list(found))
         return [
             PhraseTranslation(
-                [*ids, self.eos_id],
-                derivation.score,
-                list(_phrases(options, derivation)),
-                self._features(options, derivation, num_source, log_prob),
+                [*ids, self.eos_id], derivation.score, list(_phrases(options, derivation)), row
             )
-            for (ids, derivation), log_prob in zip(found.items(), spoken, strict=True)
+            for (ids, derivation), row in zip(found.items(), features, strict=True)
         ]
 
     def _language_scores(self, texts):
@@ -223,22 +220,30 @@ class PhraseDecoder:
             totals[here] += log_probs
         return totals
 
-    def _features(self, options, derivation, num_source, language):
-        rows = np.array(derivation.options)
-        result = options.features[rows].sum(axis=0)
-        result[LANGUAGE] = language
-        starts, ends = options.starts[rows], options.ends[rows]
-        last_ends, last_starts = np.append(0, ends), np.append(-1, starts)
-        next_starts, next_ends = np.append(starts, num_source), np.append(ends, -2)
-        result[DISTORTION] = -np.abs(starts - last_ends[:-1]).sum()
-        kinds = np.where(next_starts == last_ends, 0, np.where(next_ends == last_starts, 1, 2))
-        table = options.orientations[rows]
-        result[BEFORE] += np.bincount(
-            kinds[:-1], table[np.arange(rows.size), kinds[:-1]], minlength=3
-        )
-        result[BEHIND] += np.bincount(
-            kinds[1:], table[np.arange(rows.size), 3 + kinds[1:]], minlength=3
-        )
+    def _features(self, options, derivations, num_source):
+        """Returns the features of derivations, `[n, len(FEATURES)]`, but the language model's."""
+        sizes = np.array([len(one.options) for one in derivations], np.int64)
+        result = np.zeros((sizes.size, len(FEATURES)))
+        if not sizes.size:
+            return result
+        rows = np.array([row for one in derivations for row in one.options], np.int64)
+        which, ends = np.repeat(np.arange(sizes.size), sizes), np.cumsum(sizes)
+        np.add.at(result, which, options.features[rows])
+        starts, stops = options.starts[rows], options.ends[rows]
+        is_first, is_last = np.zeros((2, rows.size), bool)
+        is_first[ends - sizes] = is_last[ends - 1] = True
+        last_stops = np.where(is_first, 0, np.roll(stops, 1))
+        last_starts = np.where(is_first, -1, np.roll(starts, 1))
+        np.add.at(result[:, DISTORTION], which, -np.abs(starts - last_stops))
+        before = np.where(starts == last_stops, 0, np.where(stops == last_starts, 1, 2))
+        at_end = np.where(stops == num_source, 0, 2)
+        behind = np.where(is_last, at_end, np.roll(before, -1))
+        for kinds, table, columns in (
+            (before, options.orientations[rows, :3], BEFORE),
+            (behind, options.orientations[rows, 3:], BEHIND),
+        ):
+            values = table[np.arange(rows.size), kinds]
+            np.add.at(result[:, columns], (which, kinds), values)
         return result
 
 
@@ -249,13 +254,6 @@ def links_of(phrases: Sequence[tuple]) -> Iterator[tuple[int, int]]:
             for j in range(last - first):
                 if bits >> (7 * i + j) & 1:
                     yield start + i, first + j
-
-
-def _ids(options: Options, derivation: Derivation):
-    """Returns the target words of a derivation."""
-    rows = derivation.options
-    words, lengths = options.words[rows], options.lengths[rows]
-    return words[np.arange(LONGEST) < lengths[:, None]].tolist()
 
 
 def _phrases(options, derivation):

@@ -41,6 +41,7 @@ class Derivation(NamedTuple):
 
     score: float
     options: list  # the numbers of its options, in the order of the target
+    words: list  # of int, the target words
 
 
 class Rule:
@@ -153,7 +154,7 @@ class StackSearch:
         self.spans = self._spans_with_options(sentences)
         self.best = self._best_of_spans()
         self.marks = np.random.default_rng(1).integers(-(2**62), 2**62, self.size)
-        self.arcs: dict[int, list] = {}
+        self.arcs: list[tuple] = []
 
     def _spans_with_options(self, sentences):
         starts, ends = self.options.starts, self.options.ends
@@ -207,9 +208,9 @@ class StackSearch:
                 total += self.hypotheses[-1].scores.size
             self._extend(covered, waiting)
         ends = self._ends()
+        self._flatten()
         return [
-            itertools.starmap(self._derivation, self._paths(ends[sentence]))
-            for sentence in range(self.lengths.size)
+            self._derivations(sentence, ends[sentence]) for sentence in range(self.lengths.size)
         ]
 
     def _empty(self):
@@ -403,26 +404,35 @@ class StackSearch:
                 found[stack.sentences[place]].append((float(totals[place]), number))
         return found
 
-    def _at(self, number):
-        """Returns (parent, option, score) of the hypothesis with a number."""
-        # Empty stacks begin where the next one does.
-        place = np.searchsorted(self.offsets, number, side="right") - 1
-        stack, row = self.hypotheses[place], number - self.offsets[place]
-        return int(stack.parents[row]), int(stack.options[row]), float(stack.scores[row])
-
     def _keep_arcs(self, stack, order, is_first, best):
         """Keeps the extensions that were recombined with hypotheses of the stack being chosen."""
         place = np.full(order.size, -1)
         place[best] = np.arange(best.size)
         winners = order[np.flatnonzero(is_first)[np.cumsum(is_first) - 1]]
-        for at in np.flatnonzero(~is_first & (place[winners] >= 0)):
-            one, number = order[at], int(place[winners[at]]) + self.offsets[-1]
-            arc = float(stack.scores[one]), int(stack.parents[one]), int(stack.options[one])
-            self.arcs.setdefault(number, []).append(arc)
+        others = ~is_first & (place[winners] >= 0)
+        rows = order[others]
+        numbers = place[winners[others]] + self.offsets[-1]
+        self.arcs.append((numbers, stack.scores[rows], stack.parents[rows], stack.options[rows]))
+
+    def _flatten(self):
+        """Makes lists of all hypotheses and arcs: paths are followed one hypothesis at a time."""
+        names = "parents", "options", "scores"
+        both = [np.concatenate([getattr(one, n) for one in self.hypotheses]) for n in names]
+        nothing = np.zeros(0, np.int64), np.zeros(0), *np.zeros((2, 0), np.int64)
+        numbers, *arcs = map(np.concatenate, zip(nothing, *self.arcs, strict=True))
+        order = np.argsort(numbers, kind="stable")
+        first = np.searchsorted(numbers[order], np.arange(both[0].size + 1))
+        self.flat = [array.tolist() for array in (*both, first)]
+        self.flat_arcs = [array[order].tolist() for array in arcs]
+        self.listed = self.numbers.tolist()
+        pairs = zip(self.options.words.tolist(), self.options.lengths.tolist(), strict=True)
+        self.words = [words[:length] for words, length in pairs]
 
     def _paths(self, ends):
         """Yields (score, options) of derivations, the best first."""
         counter = itertools.count()  # Orders equal scores.
+        parents, options, scores, first = self.flat
+        others, other_parents, other_options = self.flat_arcs
         # Items: minus the score, order, hypothesis to go back from, options behind it, from the
         # last to the first. Beyond a hypothesis, its best arcs are followed.
         waiting = [(-total, next(counter), number, ()) for total, number in ends]
@@ -430,17 +440,20 @@ class StackSearch:
         while waiting:
             minus, _, number, behind = heapq.heappop(waiting)
             while number >= self.lengths.size:  # The first ones are the empty hypotheses.
-                parent, option, score = self._at(number)
-                for other, its_parent, its_option in self.arcs.get(number, ()):
-                    item = (minus + score - other, next(counter), its_parent, (*behind, its_option))
-                    heapq.heappush(waiting, item)
-                number, behind = parent, (*behind, option)
+                lost = minus + scores[number]
+                for arc in range(first[number], first[number + 1]):
+                    path = other_parents[arc], (*behind, other_options[arc])
+                    heapq.heappush(waiting, (lost - others[arc], next(counter), *path))
+                behind = (*behind, options[number])
+                number = parents[number]
             yield -minus, behind[::-1]
 
-    def _derivation(self, score, options):
-        numbers = self.numbers[list(options)]
-        first = self.first_options[np.searchsorted(self.first_options, numbers[:1], "right") - 1]
-        return Derivation(score, (numbers - first).tolist())
+    def _derivations(self, sentence, ends):
+        """Yields the `Derivation`s of a sentence, the best first."""
+        first = int(self.first_options[sentence])
+        for score, options in self._paths(ends):
+            words = [word for option in options for word in self.words[option]]
+            yield Derivation(score, [self.listed[option] - first for option in options], words)
 
 
 def _take(record: Any, rows: Any) -> Any:
