@@ -37,7 +37,7 @@ from nmt_zoo.configuration import rules
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.decoding.text import training_text
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS, Translator
-from nmt_zoo.model_directory.combined_models import load_models
+from nmt_zoo.model_directory.combined_models import load_models, require_steps
 from nmt_zoo.model_directory.directory import ModelDirectory, model_directories
 from nmt_zoo.serving.ctranslate2 import conversion
 from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export
@@ -215,6 +215,7 @@ def main(argv: list[str]) -> int:
             model_card.read_scores(directory.path)
     process.start_tensorflow()
     model, tokenizer, config = load_models(directories)
+    require_steps(model, f"--model_dir={asked.model_dir} cannot be exported")
     asked = with_length_penalty(asked, config)
     names = "beam_size", "length_penalty", "max_input_tokens"
     search = {name: getattr(asked, name) for name in names}

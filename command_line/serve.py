@@ -45,7 +45,7 @@ from nmt_zoo.common.cores import give_way, num_cores
 from nmt_zoo.common.errors import UserError, printable
 from nmt_zoo.configuration import rules
 from nmt_zoo.decoding.text import training_text
-from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
+from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS, Translator
 from nmt_zoo.serving.export.warm_up import WarmUpRequest
 from nmt_zoo.serving.server.loaded_model import FIRST
 from nmt_zoo.serving.server.rest_api import ServerLimits, make_app
@@ -168,7 +168,7 @@ def served_directly(asked: Arguments, name: str) -> ServedVersions:
     that, so that all that is served is the same.
     """
     from nmt_zoo.serving.export.warm_up import SAMPLES
-    from nmt_zoo.serving.server.direct_model import DirectModel
+    from nmt_zoo.serving.server.direct_model import DirectModel, TranslatorModel
 
     def exported(closing):
         with tempfile.TemporaryDirectory() as temporary:
@@ -178,9 +178,11 @@ def served_directly(asked: Arguments, name: str) -> ServedVersions:
                 yield load_warm(folder, closing)
 
     module, _, text_path = module_of(asked)
-    first = DirectModel(module, training_text.TrainingText.read(text_path))
+    own_search = isinstance(module, Translator)  # No SavedModel can hold such a model.
+    kind = TranslatorModel if own_search else DirectModel
+    first = kind(module, training_text.TrainingText.read(text_path))
     first.warm_up([WarmUpRequest(FIRST, {"text": SAMPLES[:1]})])
-    return ServedVersions(name, first, successors=exported)
+    return ServedVersions(name, first, successors=None if own_search else exported)
 
 
 def write_version(asked: Arguments, name: str, folder: Path) -> None:
@@ -199,7 +201,10 @@ def write_version(asked: Arguments, name: str, folder: Path) -> None:
 
 
 def module_of(asked: Arguments) -> tuple[Any, Any, Path]:
-    """Returns the model of --model_dir with its signatures, its tokenizer, its text's record."""
+    """Returns the model of --model_dir with its signatures, its tokenizer, its text's record.
+
+    A model with a search of its own has no signatures: a `Translator` takes their place.
+    """
     from nmt_zoo.model_directory.combined_models import load_models
     from nmt_zoo.model_directory.directory import model_directories
     from nmt_zoo.serving.export.saved_model import ServingModule
@@ -210,6 +215,9 @@ def module_of(asked: Arguments) -> tuple[Any, Any, Path]:
     search = {
         name: getattr(asked, name) for name in ("beam_size", "length_penalty", "max_input_tokens")
     }
+    if model.own_search:
+        translator = Translator(model, tokenizer, **search)
+        return translator, tokenizer, directories[0].training_text_path
     with process.silence():  # tensorflow_text prints that SentencePiece normalises nothing.
         module = ServingModule(model, tokenizer, compiled=asked.compile, **search)
     return module, tokenizer, directories[0].training_text_path

@@ -31,14 +31,26 @@ def load_models(directories: list[ModelDirectory], **how: Any) -> Loaded:
         return model, tokenizer, config
     members, ensemble = [model], {str(first.path): config["model"]}
     penalties = [config["length_penalty"]]
+    if others:
+        require_steps(model, f"{first.path} cannot be a member of an ensemble")
     for directory in others:
         member, member_tokenizer, member_config = directory.load(**how)
         check_same_tokenizer(member_tokenizer, directory, tokenizer, first)
+        require_steps(member, f"{directory.path} cannot be a member of an ensemble")
         members.append(member)
         penalties.append(member_config["length_penalty"])
         ensemble[str(directory.path)] = member_config["model"]
     combined = {"ensemble": ensemble, "length_penalty": sum(penalties) / len(penalties)}
     return Ensemble(members), tokenizer, {**config, **combined}
+
+
+def require_steps(model: TranslationModel, what: str) -> None:
+    """Raises `UserError` if a model has no decoding steps, which `what` would need."""
+    if model.own_search:
+        raise UserError(
+            f"{what}: this model does not translate token by token, but by a search of its own; "
+            "translate.py and serve.py use it alone"
+        )
 
 
 def check_same_tokenizer(
@@ -161,6 +173,7 @@ def load_fusion(
     """
     model, tokenizer, config = load_models(directories)
     directory = directories[0]
+    require_steps(model, f"--language_model cannot be added to {directory.path}")
     language_model, language_tokenizer, _ = language_directory.load(language_model=True)
     check_same_vocabulary(
         language_tokenizer.target,

@@ -217,6 +217,8 @@ class ModelDirectory:
             model, exact = self.new_model(dtype), model
             for weight, value in zip(model.weights, exact.weights, strict=True):
                 weight.assign(value)
+        if model.own_search:
+            config["length_penalty"] = 0.0
         if not language_model:
             model.freeze()
         return model, tokenizer, config

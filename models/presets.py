@@ -144,7 +144,7 @@ def preset_settings(preset: str, **overrides: Any) -> dict[str, Any]:
 
     Raises `SettingError` if there is no such preset.
     """
-    reserved = ("pad_id", "bos_id", "eos_id", *model_class(preset).corpus_sizes)
+    reserved = ("pad_id", "bos_id", "eos_id", "unknown_id", *model_class(preset).corpus_sizes)
     defaults = {n: v for n, v in _keywords(preset).items() if n not in reserved}
     return {**defaults, **_known(preset)[1], **overrides}
 

@@ -15,7 +15,7 @@ from nmt_zoo.models.phrases.translation_rules import Avoids, RepeatsNothing
 
 STACK = 25  # Hypotheses of a stack, for each hypothesis of the beam that is asked for.
 # Options that have a meaning for such a search, or none for the model, besides their values.
-_TAKEN = ("beam_size", "no_repeat_ngram", "banned", "emit_unknowns", "length_penalty")
+_TAKEN = ("beam_size", "no_repeat_ngram", "banned", "emit_unknowns")
 _MOST_WORDS = 3  # Of a translation without repetitions, for each word of the source.
 
 
@@ -24,20 +24,12 @@ def check_options(options: SearchOptions) -> None:
     for name, value, usual in zip(
         options._fields, options, SearchOptions._field_defaults.values(), strict=True
     ):
-        if name not in _TAKEN and value != usual:
+        is_penalty = name == "length_penalty" and value == 0  # As the model's own configuration.
+        if name not in _TAKEN and value != usual and not is_penalty:
             raise UserError(
                 f"--{name}: this model does not translate token by token, and its own search "
                 "cannot use it; leave it out"
             )
-
-
-def no_steps(model: Any, what: str) -> None:
-    """Raises `UserError` if a model has no decoding steps, which `what` would need."""
-    if model.own_search:
-        raise UserError(
-            f"{what}: this model does not translate token by token, but by a search of its own; "
-            "translate.py and serve.py use it by itself"
-        )
 
 
 def in_graph(model: Searchable, function: Callable, signature: list) -> Callable:

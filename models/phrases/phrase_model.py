@@ -6,7 +6,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from nmt_zoo.models.base import Searchable, Tensor, require, require_at_least, require_at_most
+from nmt_zoo.models.base import (
+    Tensor,
+    TranslationModel,
+    require,
+    require_at_least,
+    require_at_most,
+)
 from nmt_zoo.models.layers.masks import padding_mask
 from nmt_zoo.models.ngram import IMPOSSIBLE, NgramLanguageModel
 from nmt_zoo.models.phrases.language_states import LanguageStates
@@ -21,7 +27,7 @@ from nmt_zoo.models.phrases.stack_search import UNLIMITED
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
-class PhraseModel(Searchable):
+class PhraseModel(TranslationModel):
     """Translates phrase by phrase: Koehn, Och and Marcu 2003; Koehn et al. 2007.
 
     A derivation divides the source into phrases, translates each by a pair of the phrase table, and
@@ -52,7 +58,6 @@ class PhraseModel(Searchable):
 
     own_search = True
     predicts = "scores"
-    has_alignment = True
     logits_add_up = True
     beam_size = BEAM_SIZE  # Unless the user says another number.
     corpus_sizes = ("num_source_phrases", "num_phrase_pairs", "num_target_words", "num_ngrams")

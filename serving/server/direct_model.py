@@ -2,11 +2,13 @@
 
 import threading
 from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 
 from nmt_zoo.decoding.text.training_text import TrainingText
+from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.serving.export.saved_model import ServingModule
 from nmt_zoo.serving.server.loaded_model import FIRST, LoadedModel
 
@@ -36,6 +38,22 @@ class DirectModel(LoadedModel):
         tensors = {name: tf.constant(inputs[name], info.dtype) for name, info in infos.items()}
         call = self._without_graph if signature == FIRST else self._traced.graphs[signature]
         return {name: tensor.numpy() for name, tensor in call(**tensors).items()}
+
+
+class TranslatorModel(LoadedModel):
+    """A model with a search of its own, which no SavedModel can hold; it has `FIRST` alone."""
+
+    def __init__(self, translator: Translator, training_text: TrainingText | None) -> None:
+        self._translator = translator
+        super().__init__({FIRST: _signature_def(_LINES, _TRANSLATIONS)}, training_text)
+
+    def _call(self, signature: str, inputs: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+        lines = [bytes(line).decode(errors="replace") for line in inputs["text"]]
+        found = [best for best, *_ in self._translator.translate(lines)]
+        return {
+            "translation": [one.text.encode() for one in found],
+            "score": [one.score for one in found],
+        }
 
 
 class _Signatures(Mapping):

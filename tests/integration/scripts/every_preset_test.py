@@ -95,6 +95,7 @@ def pytest_generate_tests(metafunc):
     presets = [
         pytest.param(name, marks=[] if name in quick else pytest.mark.slow)
         for name in models.preset_names()
+        if not models.model_class(name).own_search  # See phrases_test.py.
     ]
     metafunc.parametrize("trained", presets, indirect=True, scope="module")
 

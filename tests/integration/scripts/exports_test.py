@@ -37,7 +37,9 @@ def corpus(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", models.preset_names())
+@pytest.mark.parametrize(
+    "preset", [name for name in models.preset_names() if not models.model_class(name).own_search]
+)
 def test_a_hundred_lines_are_translated_alike(preset, folder, corpus, translate_in_c, capsys):
     path, text = folder / preset, folder / "lines"
     model = f"--model_dir={path / 'model'}"

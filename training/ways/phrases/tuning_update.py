@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_zoo.common.cores import num_cores
+from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.parallel import map_in_order
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID
@@ -15,7 +16,7 @@ from nmt_zoo.decoding.search.own_search import copied_words
 from nmt_zoo.model_directory.directory import model_arrays
 from nmt_zoo.models.phrases.sentence_options import FEATURES, UNKNOWN
 from nmt_zoo.training.ways.phrases import tuning
-from nmt_zoo.training.ways.update import Update, WayOfTraining
+from nmt_zoo.training.ways.update import Options, Update, WayOfTraining
 
 _MOST_STEPS = 100
 _N_BEST = 100  # Translations of a line that a step adds to those of the steps before.
@@ -30,6 +31,16 @@ class Tuning(WayOfTraining):
 
     name = "tuning"
     has_plan = False
+
+    @classmethod
+    def check(
+        cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()
+    ) -> None:
+        if not 0 < options["max_steps"] <= _MOST_STEPS:
+            raise UserError(
+                f"--max_steps={options['max_steps']}: --update=tuning takes 1 to {_MOST_STEPS} "
+                "steps, and rarely gains after 10"
+            )
 
     @classmethod
     def make(cls, run: Any, model: keras.Model) -> "TuningUpdate":

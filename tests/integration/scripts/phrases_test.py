@@ -1,0 +1,147 @@
+"""The phrase-based model by the scripts: it has a search of its own instead of decoding steps."""
+
+import json
+
+import numpy as np
+import pytest
+
+from nmt_zoo.common.files import read_lines
+from nmt_zoo.decoding.alignment.links import read_alignments
+from nmt_zoo.decoding.translator import Translator
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.serving.server.direct_model import TranslatorModel
+from tests.running import run_script, train
+from tests.tiny import WORDS, corpus_flags, pairs
+
+LINES = ["one dog sees two cats", "", "zebra runs", "house big small"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("phrases")
+
+
+@pytest.fixture(scope="module")
+def flags(folder):
+    (folder / "lines").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    return [*corpus_flags(folder, train=200, valid=20), "--model=phrase_based", "--max_steps=3"]
+
+
+@pytest.fixture(scope="module")
+def trained(folder, flags):
+    assert train(folder, "model", *flags).status == 0
+    return folder / "model"
+
+
+def translate(trained, folder, *flags, capsys=None):
+    out = folder / "out"
+    arguments = [f"--model_dir={trained}", f"--input={folder / 'lines'}", f"--output={out}"]
+    done = run_script("translate", [*arguments, *flags], capsys)
+    assert done.status == 0, done.err
+    return read_lines(out)
+
+
+def test_translates_phrases_and_copies_unknown_words(trained, folder, capsys):
+    expected = [" ".join(WORDS.get(word, word) for word in line.split()) for line in LINES]
+    assert translate(trained, folder, capsys=capsys) == expected
+
+
+def test_tuned_weights_are_never_worse_than_the_first(trained):
+    records = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
+    found = [record["bleu"] for record in records if record["kind"] == "valid"]
+    assert len(found) == 3
+    assert ModelDirectory(trained).read_best()[1]["bleu"] == max(found) >= found[0]
+
+
+def test_a_stopped_run_that_is_resumed_equals_one_that_was_not(trained, folder, flags, capsys):
+    assert train(folder, "parts", *flags, "--max_steps=2").status == 0
+    done = train(folder, "parts", *flags, "--max_steps=3", capsys=capsys)
+    assert done.status == 0 and "resumed at step 2" in done.out
+    assert "word pairs numbered" not in done.out + done.err  # The tables are in the checkpoint.
+    arrays, others = (ModelDirectory(path).read_best()[0] for path in (trained, folder / "parts"))
+    assert arrays.keys() == others.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, others[name], err_msg=name)
+
+
+def test_the_score_of_a_translation_is_that_of_the_search(trained, folder, capsys):
+    found = [line.split("\t") for line in translate(trained, folder, "--format=scores")]
+    texts, scores = folder / "texts", folder / "scores"
+    texts.write_text("".join(f"{text}\n" for _, text in found))
+    arguments = [f"--model_dir={trained}", f"--input={folder / 'lines'}", f"--score={texts}"]
+    assert run_script("translate", [*arguments, f"--output={scores}"]).status == 0
+    for (score, _), other, line in zip(found, read_lines(scores), LINES, strict=True):
+        if "zebra" not in line:  # Its copy is another word than the unknown one of the search.
+            assert float(other) == pytest.approx(float(score), abs=2e-3), line
+
+
+def test_finds_several_different_translations_best_first(trained, folder):
+    found = [line.split(" ||| ") for line in translate(trained, folder, "--n_best=4")]
+    of_first = [(text, float(score)) for number, text, score in found if number == "0"]
+    assert len({text for text, _ in of_first}) == len(of_first) == 4
+    assert of_first == sorted(of_first, key=lambda pair: -pair[1])
+
+
+def test_neighbours_change_nothing(trained):
+    model, tokenizer, _ = ModelDirectory(trained).load()
+    together = Translator(model, tokenizer).translate(LINES)
+    alone = [Translator(model, tokenizer).translate([line])[0] for line in LINES]
+    assert together == alone
+
+
+def test_takes_what_is_asked_of_a_translation(trained, folder):
+    (folder / "prefix").write_text("zwei\n\n\nHaus\n", encoding="utf-8")
+    (folder / "required").write_text("klein\n\n\nläuft\tHund\n", encoding="utf-8")
+    (folder / "banned").write_text("Hund sieht\n", encoding="utf-8")
+    for line in translate(trained, folder, f"--banned={folder / 'banned'}"):
+        assert "Hund sieht" not in line
+    flags = [f"--prefix={folder / 'prefix'}", f"--required={folder / 'required'}"]
+    found = translate(trained, folder, *flags)
+    assert found[0].startswith("zwei") and "klein" in found[0].split()
+    assert found[3].startswith("Haus") and {"läuft", "Hund"} <= {*found[3].split()}
+    (folder / "lines2").write_text("dog dog dog dog dog\n")
+    arguments = [f"--model_dir={trained}", f"--input={folder / 'lines2'}", "--no_repeat_ngram=2"]
+    assert run_script("translate", [*arguments, f"--output={folder / 'out2'}"]).status == 0
+    words = read_lines(folder / "out2")[0].split()
+    both = list(zip(words, words[1:], strict=False))
+    assert len({*both}) == len(both)
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "expected"),
+    [
+        ("translate", ["--sample"], "--sample: this model does not translate token by token"),
+        ("translate", ["--coverage_penalty=0.1"], "--coverage_penalty: this model does not"),
+        ("translate", ["--length_penalty=2"], "--length_penalty: this model does not"),
+        ("export", ["--export_dir={folder}/serving"], "cannot be exported: this model does not"),
+    ],
+)
+def test_what_needs_decoding_steps_is_refused_in_one_line(
+    trained, folder, capsys, script, arguments, expected
+):
+    arguments = [argument.format(folder=folder) for argument in arguments]
+    if script == "translate":
+        arguments.append(f"--input={folder / 'lines'}")
+    done = run_script(script, [f"--model_dir={trained}", *arguments], capsys)
+    assert done.status == 1 and done.err.count("\n") == 1
+    assert expected in done.err
+
+
+def test_aligns_words_by_the_links_inside_of_phrases(trained, folder, tmp_path):
+    sources, targets = zip(*pairs(6, seed=2), strict=True)
+    for name, lines in (("a.source", sources), ("a.target", targets)):
+        (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    text = [f"--{side}={folder / f'a.{side}'}" for side in ("source", "target")]
+    out = tmp_path / "links"
+    done = run_script("align", [f"--model_dir={trained}", *text, f"--alignments={out}"])
+    assert done.status == 0
+    for links, source in zip(read_alignments(out), sources, strict=True):
+        assert links == [(place, place) for place in range(len(source.split()))]
+
+
+def test_answers_a_server(trained):
+    model, tokenizer, _ = ModelDirectory(trained).load()
+    served = TranslatorModel(Translator(model, tokenizer, length_penalty=0.0), None)
+    found = served.run("serving_default", {"text": np.array([b"one dog", b""], object)}, 9.0)
+    assert found["translation"].tolist() == [b"eins Hund", b""]
+    assert found["score"].shape == (2,)
