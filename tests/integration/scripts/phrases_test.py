@@ -1,5 +1,6 @@
 """The phrase-based model by the scripts: it has a search of its own instead of decoding steps."""
 
+import itertools
 import json
 
 import numpy as np
@@ -103,7 +104,7 @@ def test_takes_what_is_asked_of_a_translation(trained, folder):
     arguments = [f"--model_dir={trained}", f"--input={folder / 'lines2'}", "--no_repeat_ngram=2"]
     assert run_script("translate", [*arguments, f"--output={folder / 'out2'}"]).status == 0
     words = read_lines(folder / "out2")[0].split()
-    both = list(zip(words, words[1:], strict=False))
+    both = list(itertools.pairwise(words))
     assert len({*both}) == len(both)
 
 
