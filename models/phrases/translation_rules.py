@@ -100,7 +100,7 @@ class RepeatsNothing(Rule):
             hashes ^= hashes >> np.uint64(31)
         # Every window that is not full is different from all others.
         inside = np.arange(hashes.shape[1]) + self.length <= states[:, :1]
-        hashes = np.where(inside, hashes, np.arange(hashes.shape[1], dtype=np.uint64))
+        hashes = np.where(inside, hashes, ~np.arange(hashes.shape[1], dtype=np.uint64))
         hashes.sort(axis=1)
         return states, fits & (hashes[:, 1:] != hashes[:, :-1]).all(axis=1)
 
