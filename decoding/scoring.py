@@ -41,12 +41,17 @@ def make_scorer(
     """Returns a graph: `([B, S]` source ids, `[B, T]` target ids`) -> TokenScores`.
 
     It takes the steps that a search would take, so the sum over a search's output is the search's
-    `log_probs`, for every `models.base.Searchable`. `num_best` is A of `TokenScores`.
+    `log_probs`, for every `models.base.Searchable`. `num_best` is A of `TokenScores`; 0 for a model
+    with a search of its own, for which it returns no graph, but a plain function.
     """
-    if model.own_search:
-        return lambda source_ids, target_ids: TokenScores(
-            model.score(source_ids, target_ids), None, None
-        )
+    if model.own_search:  # It has no scores of single tokens, and no graph.
+
+        def score_all(source_ids, target_ids):
+            found = model.score(source_ids, target_ids)
+            nothing = tf.zeros([*found.shape, 0])
+            return TokenScores(found, tf.cast(nothing, tf.int32), nothing)
+
+        return score_all
     num_best = min(num_best, model.target_vocab_size)
 
     @tf.function(input_signature=[_IDS, _IDS], autograph=False)

@@ -39,6 +39,7 @@ from nmt_zoo.decoding.alignment.aligner import Aligner, decide_links
 from nmt_zoo.decoding.alignment.encoded_text import MAX_COST, EncodedText, batches
 from nmt_zoo.decoding.alignment.links import AlignmentScore, GoldAlignment, count_links, score_of
 from nmt_zoo.decoding.alignment.map_names import kind_and_layer
+from nmt_zoo.decoding.search.own_search import in_graph
 from nmt_zoo.models.base import TranslationModel
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
@@ -139,7 +140,7 @@ class _Totals:
             sums = {name: _sums(name, weights, *masks) for name, weights in maps.items()}
             return sums, {name: maps[name] for name in self.cross}
 
-        self._measure = tf.function(measure, input_signature=[_IDS, _IDS], autograph=False)
+        self._measure = in_graph(model, measure, [_IDS, _IDS])
 
     def add(self, text: Any, rows: Any, gold: Any) -> None:
         """Adds some pairs of an `EncodedText`; `gold` has the `GoldAlignment` of all its pairs."""

@@ -140,7 +140,8 @@ class SentenceExplorer:
 
     def _scored(self, source_ids, rows, number):
         # A graph pays only from the second sentence on.
-        score = self._score.python_function if self._is_first else self._score
+        is_plain = self._is_first or self.model.own_search
+        score = getattr(self._score, "python_function", self._score) if is_plain else self._score
         self._is_first = False
         ids = [tf.constant(padded(side)) for side in ([source_ids] * len(rows), rows)]
         arrays = [tensor.numpy() for tensor in score(*ids)]

@@ -13,7 +13,6 @@ from nmt_zoo.models.base import (
     require_at_least,
     require_at_most,
 )
-from nmt_zoo.models.layers.masks import padding_mask
 from nmt_zoo.models.ngram import IMPOSSIBLE, NgramLanguageModel
 from nmt_zoo.models.phrases.language_states import LanguageStates
 from nmt_zoo.models.phrases.phrase_decoder import BEAM_SIZE, PhraseDecoder, links_of
@@ -183,22 +182,30 @@ class PhraseModel(TranslationModel):
         As `TranslationModel.align`. A word without links belongs to `</s>`; links of a word share
         its weight.
         """
+        return self._maps(source_ids, target_ids)[:, 0]
+
+    def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
+        """Returns the links as head 1, and the phrases as head 2 of `decoder/0/cross`.
+
+        As `TranslationModel.attention_maps`; every target word attends to all source words of its
+        phrase alike.
+        """
+        return {"decoder/0/cross": self._maps(source_ids, target_ids)}
+
+    def _maps(self, source_ids, target_ids):
+        """Returns `[B, 2, T, S]` float32: links and phrases; rows sum to 1, 0 on padding."""
         source_ids, target_ids = np.asarray(source_ids), np.asarray(target_ids)
-        mask = np.asarray(padding_mask(source_ids, self.pad_id))
-        result = np.zeros((*target_ids.shape, source_ids.shape[1]), np.float32)
-        for row, (source, target) in enumerate(zip(source_ids, target_ids, strict=True)):
+        result = np.zeros((target_ids.shape[0], 2, target_ids.shape[1], source_ids.shape[1]))
+        for maps, source, target in zip(result, source_ids, target_ids, strict=True):
             found = self._explain(source, target)
+            for start, end, first, last, _ in found.phrases if found else ():
+                maps[1, first:last, start:end] = 1
             for i, j in links_of(found.phrases) if found else ():
-                result[row, j, i] = 1
-            end = int(mask[row].sum()) - 1
-            real = target != self.pad_id
-            result[row, real & ~result[row].any(axis=1), end] = 1
+                maps[0, j, i] = 1
+            unlinked = (target != self.pad_id) & ~maps.any(axis=2)
+            maps[..., int((source != self.pad_id).sum()) - 1][unlinked] = 1
         total = result.sum(axis=-1, keepdims=True)
-        return ops.convert_to_tensor(result / np.maximum(total, 1))
+        return ops.convert_to_tensor((result / np.maximum(total, 1)).astype(np.float32))
 
     def _explain(self, source, target):
         return self.decoder().explain(source[source != self.pad_id].tolist(), target.tolist())
-
-    def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
-        """Returns no map: there is no attention."""
-        return {}

@@ -146,3 +146,21 @@ def test_answers_a_server(trained):
     found = served.run("serving_default", {"text": np.array([b"one dog", b""], object)}, 9.0)
     assert found["translation"].tolist() == [b"eins Hund", b""]
     assert found["score"].shape == (2,)
+
+
+def test_draws_links_and_phrases(trained, folder, capsys):
+    model, tokenizer, _ = ModelDirectory(trained).load()
+    (found,) = tokenizer.source.encode(["one dog sees two cats"])
+    maps = model.attention_maps(np.array([found]), np.array([found]))["decoder/0/cross"]
+    assert maps.shape == (1, 2, len(found), len(found))
+    np.testing.assert_allclose(np.sum(maps, axis=-1), 1, rtol=1e-6)
+    for name in ("a.svg", "a.html"):
+        arguments = [f"--model_dir={trained}", "--source=one zebra sees two dog"]
+        arguments.append(f"--output={folder / name}")
+        done = run_script("visualize_attention", arguments, capsys)
+        assert done.status == 0, done.err
+        assert "sieht" in (folder / name).read_text(encoding="utf-8")
+    text = [f"--input={folder / 'valid.source'}", f"--target_input={folder / 'valid.target'}"]
+    arguments = [f"--model_dir={trained}", *text, f"--heads={folder / 'heads.svg'}"]
+    done = run_script("visualize_attention", arguments, capsys)
+    assert done.status == 0, done.err
