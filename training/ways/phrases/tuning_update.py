@@ -20,14 +20,13 @@ from nmt_zoo.training.ways.update import Options, Update, WayOfTraining
 
 _MOST_STEPS = 100
 _N_BEST = 100  # Translations of a line that a step adds to those of the steps before.
-_RESTARTS = 3
 _AT_ONCE = 16  # Lines of a search.
 _BEAM_SIZE = 50  # Half as many as usual; the best translations are found all the same.
 _SPREAD = 1e4  # Larger sums of logarithms are cut in the printed perplexity.
 
 
 class Tuning(WayOfTraining):
-    """Minimum error rate training of the feature weights on the validation text."""
+    """Tuning of the feature weights on the validation text."""
 
     name = "tuning"
     has_plan = False
@@ -51,8 +50,8 @@ class Tuning(WayOfTraining):
         sizes = len(run.tokenizer.source), len(run.tokenizer.target)
         return [
             f"vocabularies ({run.tokenizer.kind}): {sizes[0]:,} and {sizes[1]:,} entries",
-            f"weights are tuned on {len(run.valid_lines[0]):,} validation lines; the perplexity is "
-            "that of the language model, which stays as it is",
+            f"feature weights are tuned on {len(run.valid_lines[0]):,} validation lines; the "
+            "perplexity is that of the language model, which stays as it is",
         ]
 
 
@@ -61,13 +60,13 @@ class TuningUpdate(Update):
 
     The first step leaves the weights as they are, so that they are validated, too. Every further
     step translates with the weights of the step before, adds the translations to those of earlier
-    steps, and finds the weights with the highest BLEU on all of them.
+    steps, and finds weights that rank all of them by BLEU, see `tuning`.
 
     Args:
         model: `models.phrases.phrase_model.PhraseModel`, with its tables.
         tokenizer: its `Tokenizer`.
         source_lines, target_lines: the text to tune on. Pairs with an empty side are left out.
-        seed: of the random restarts.
+        seed: of the pairs that are drawn.
     """
 
     judged_by_perplexity = False
@@ -106,7 +105,8 @@ class TuningUpdate(Update):
             draw = np.random.default_rng([self.seed, number])
             candidates = tuning.joined([list(some.values()) for some in self.found])
             before = tuning.chosen_bleu(candidates, weights)
-            weights, after = tuning.optimise(candidates, weights, free, draw, _RESTARTS)
+            weights = tuning.optimise(candidates, weights, free, draw)
+            after = tuning.chosen_bleu(candidates, weights)
             count = int(candidates.sizes.sum())
             self.gain = (
                 f"BLEU among {count:,} translations: {100 * before:.2f} to {100 * after:.2f}"
