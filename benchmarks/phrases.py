@@ -1,0 +1,155 @@
+"""Compares the phrase-based model with Thot, IBM Model 2 and networks, by amount of text.
+
+    python benchmarks/phrases.py --multi30k=data/multi30k --europarl=data/europarl10k \\
+        --thot=thot/bin/python
+    python benchmarks/phrases.py --only=multi30k_1000 --systems=phrase_based
+
+Multi30k English-German is lower-cased and tokenised as sacreBLEU's 13a; Europarl German-English is
+both already. --thot is the Python of an environment with `sil-machine[thot]`. Feature weights are
+tuned, and networks stopped, on validation text; the test set is translated once. Scores go to
+docs/results/phrases/, where results_table.py reads them.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from nmt_zoo.common import process
+
+process.start(tensorflow=False)
+
+# isort: split
+
+from absl import flags
+
+from benchmarks.parts.scripts import chosen, own_command, run, write_record
+from nmt_zoo.command_line import console
+from nmt_zoo.command_line.machine import machine
+from nmt_zoo.common.files import read_lines, write_lines
+from nmt_zoo.decoding.scores import corpus_scores
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string("multi30k", "data/multi30k", "Folder with train.en, val.en and so on.")
+flags.DEFINE_string("europarl", "data/europarl10k", "Folder with train.de, val.de and so on.")
+flags.DEFINE_string("runs", "runs/phrases", "Folder for texts and model directories.")
+flags.DEFINE_string("thot", "", "Python with the package sil-machine[thot]; empty: without Thot.")
+flags.DEFINE_integer("thot_seconds", 300, "Longest search for Thot's weights, for each of two.", 1)
+flags.DEFINE_list("only", [], "Names of the texts. Default: all.")
+flags.DEFINE_list("systems", [], "Names of the systems. Default: all.")
+
+RESULTS = ROOT / "docs" / "results" / "phrases"
+TEXTS = {
+    **{f"multi30k_{count}": ("multi30k", "en", "de", count) for count in (29000, 5000, 1000, 300)},
+    **{f"europarl_{count}": ("europarl", "de", "en", count) for count in (10000, 300)},
+}
+_FILES = {"train": "train", "valid": "val", "test": "test"}
+# System -> flags of train.py. The networks have their default settings for the size of the text.
+SYSTEMS = {
+    "phrase_based": ["--model=phrase_based"],
+    "thot": [],
+    "ibm2_lm": ["--model=ibm2"],
+    "lstm_lexical": ["--model=lstm_lexical", "--max_minutes=15"],
+    "transformer_tiny": ["--model=transformer_tiny", "--max_minutes=15"],
+}
+_MULTI30K_TEST = "test_2016_flickr"
+
+
+def prepare(name):
+    """Writes a text as `train.src`, `train.trg` and so on; returns its folder."""
+    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+    corpus, source, target, count = TEXTS[name]
+    folder, tokenize = Path(FLAGS.runs, "texts", name), Tokenizer13a()
+    for split, file in _FILES.items():
+        if corpus == "multi30k" and split == "test":
+            file = _MULTI30K_TEST
+        for side, language in (("src", source), ("trg", target)):
+            lines = read_lines(Path(getattr(FLAGS, corpus), f"{file}.{language}"))
+            if corpus == "multi30k":
+                lines = [tokenize(line.strip()).lower() for line in lines]
+            folder.mkdir(parents=True, exist_ok=True)
+            write_lines(folder / f"{split}.{side}", lines[: count if split == "train" else None])
+    return folder
+
+
+def train_flags(folder, model_dir):
+    """Returns the flags of train.py for a text."""
+    texts = [
+        f"--{split}_{side}={folder / split}.{suffix}"
+        for split in ("train", "valid")
+        for side, suffix in (("source", "src"), ("target", "trg"))
+    ]
+    return [*texts, f"--model_dir={model_dir}", "--tokenize=none"]
+
+
+def with_zoo(system, folder, output):
+    """Trains and runs a system of the zoo; returns what is recorded of it."""
+    model_dir = Path(FLAGS.runs, folder.name, system)
+    command = ["train.py", *SYSTEMS[system], *train_flags(folder, model_dir)]
+    began = time.monotonic()
+    run(command)
+    record = {"training_seconds": round(time.monotonic() - began, 1), "command": [command]}
+    arguments = [f"--model_dir={model_dir}"]
+    if system == "ibm2_lm":
+        language = Path(FLAGS.runs, folder.name, "lm")
+        files = [f"--{split}_target={folder / split}.trg" for split in ("train", "valid")]
+        vocabulary = f"--vocab_file={model_dir / 'tokenizer' / 'target.vocab'}"
+        command = ["train.py", "--model=ngram_lm", *files, vocabulary, f"--model_dir={language}"]
+        run(command)
+        record["command"].append(command)
+        arguments.append(f"--language_model={language}")
+    command = ["translate.py", *arguments, f"--input={folder / 'test.src'}", f"--output={output}"]
+    began = time.monotonic()
+    run(command)
+    record["decoding_seconds"] = round(time.monotonic() - began, 1)
+    record["command"] = [shlex.join(["python", *one]) for one in [*record["command"], command]]
+    return record
+
+
+def with_thot(folder, output):
+    """Trains and runs Thot; returns what is recorded of it."""
+    script = ROOT / "benchmarks" / "parts" / "thot_system.py"
+    command = [FLAGS.thot, script, folder, output, str(FLAGS.thot_seconds)]
+    record = json.loads(subprocess.check_output(command, text=True))
+    names = ["thot_system.py", folder, output, FLAGS.thot_seconds]
+    return {**record, "command": [shlex.join(map(str, names))]}
+
+
+def main(argv):
+    """Runs every system on every text, and writes its scores."""
+    del argv
+    os.chdir(ROOT)
+    for name in chosen(FLAGS.only, TEXTS, "text"):
+        folder = prepare(name)
+        references = [read_lines(folder / "test.trg")]
+        path = RESULTS / f"{name}.json"
+        found = json.loads(path.read_text(encoding="utf-8"))["systems"] if path.exists() else {}
+        for system in chosen(FLAGS.systems, SYSTEMS, "system", "--systems"):
+            if system == "thot" and not FLAGS.thot:
+                continue
+            output = Path(FLAGS.runs, folder.name, f"{system}.out")
+            output.parent.mkdir(parents=True, exist_ok=True)
+            if system == "thot":
+                record = with_thot(folder, output)
+            else:
+                record = with_zoo(system, folder, output)
+            scores = corpus_scores(read_lines(output), references, tokenize="none")
+            record["bleu"], record["chrf"] = (round(scores[n].score, 2) for n in ("bleu", "chrf"))
+            record["brevity"] = round(scores["bleu"].bp, 3)
+            record["lines_per_second"] = round(len(references[0]) / record["decoding_seconds"], 1)
+            found[system] = {**record, "machine": machine()}
+            print(f"{name}, {system}: BLEU {record['bleu']}, chrF {record['chrf']}", flush=True)
+            write_record(path, {"command": own_command(), "systems": found})
+    return 0
+
+
+if __name__ == "__main__":
+    console.run(main)
