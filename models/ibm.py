@@ -17,6 +17,7 @@ from nmt_zoo.models.layers.masks import TINY, padding_mask
 from nmt_zoo.models.layers.source_positions import (
     Diagonal,
     PositionTable,
+    SharedPositions,
     Uniform,
     is_null,
     lengths_of,
@@ -34,10 +35,11 @@ class AlignmentModel(CoverageModel):
 
     * "uniform": P(a_i = j) = 1 / n, IBM Model 1;
     * "table": a(j | i, n), a free table, IBM Model 2;
+    * "shared": Model 2 with one table for all n: the softmax of A_{1,i} ... A_{n,i};
     * "diagonal": Model 2 with one parameter, the distance from the diagonal; Dyer et al. 2013;
     * "jumps": P(a_i = j | a_{i-1}), by j - a_{i-1}: the hidden Markov model of Vogel et al. 1996.
 
-    `score` is exactly log P(e_i | e_1 ... e_{i-1}, f), which with the first three priors does not
+    `score` is exactly log P(e_i | e_1 ... e_{i-1}, f), which with all priors but the last does not
     depend on e_1 ... e_{i-1}. `align` is the posterior P(a_i = j | e, f). Both look up only the
     word pairs of their sentences. With "diagonal", both depend on the length of the target, because
     the prior does.
@@ -46,9 +48,9 @@ class AlignmentModel(CoverageModel):
     Raises `SettingError` at a setting out of its range.
 
     Args:
-        positions: "uniform", "table", "diagonal" or "jumps".
-        max_positions: "table": largest n and number of target positions in the table; beyond them,
-            the prior is uniform.
+        positions: "uniform", "table", "shared", "diagonal" or "jumps".
+        max_positions: "table" and "shared": largest n and number of target positions in the table;
+            beyond them, the prior is uniform.
         max_jump: "jumps": the farthest jump with a separate weight; farther jumps have this weight.
         null_probability: "diagonal" and "jumps": the prior of NULL, in (0, 1).
         smoothing: share of every source word's translations that is divided evenly among all target
@@ -64,7 +66,7 @@ class AlignmentModel(CoverageModel):
 
     corpus_sizes = ("num_word_pairs",)
     read_with: ClassVar = {
-        "max_positions": ("positions", ("table",)),
+        "max_positions": ("positions", ("table", "shared")),
         "max_jump": ("positions", ("jumps",)),
         "null_probability": ("positions", ("diagonal", "jumps")),
     }
@@ -92,7 +94,8 @@ class AlignmentModel(CoverageModel):
             "smoothing": smoothing,
         }
         self.num_word_pairs = num_word_pairs
-        require_choices(self.settings, {"positions": ("uniform", "table", "diagonal", "jumps")})
+        kinds = "uniform", "table", "shared", "diagonal", "jumps"
+        require_choices(self.settings, {"positions": kinds})
         require_at_least(1, self.settings, ("max_positions", "max_jump"))
         require_rates(self.settings, ("null_probability", "smoothing"))
         require(null_probability > 0, f"null_probability must be above 0, found {null_probability}")
@@ -106,6 +109,7 @@ class AlignmentModel(CoverageModel):
         self.positions = {
             "uniform": lambda: Uniform(name="positions"),
             "table": lambda: PositionTable(max_positions, name="positions"),
+            "shared": lambda: SharedPositions(max_positions, name="positions"),
             "diagonal": lambda: Diagonal(null_probability, name="positions"),
             "jumps": lambda: Jumps(null_probability, max_jump, name="positions"),
         }[positions]()

@@ -23,6 +23,11 @@ MODELS = {
         "alignment/hansards",
         "fertility, agreeing",
     ),
+    "phrase_based": (
+        "phrases with a language model, reordering and tuned weights, 2003",
+        "phrases/multi30k_29000",
+        "phrase_based",
+    ),
     "ngram_lm": ("n-gram language model, modified Kneser-Ney", "noisy_channel/demo", "perplexity"),
     "ibm1_factored": ("Model 1, its table factored into embeddings", "demo_alignment", "aer"),
     "attention_ibm1": ("Model 1 as uniform attention", "demo_alignment", "bleu"),
@@ -99,6 +104,8 @@ def score_of(preset, name, figure):
         directions = ", both directions" if "agree" in aer else ""
         aer = aer.get("agree") or aer["forward"]
         return f"AER {aer:.3f}, Hansards en-fr{directions} (`align.py`)"
+    if name.startswith("phrases"):
+        return f"{record['systems'][figure]['bleu']:.1f}, Multi30k en-de, lower-cased, tokenised"
     if figure == "perplexity":
         return f"perplexity {record['perplexity']['4']['test']:.1f}, demo corpus, order 4"
     return f"{record['bleu']:.1f}, {record['data']}"

@@ -200,6 +200,31 @@ def aligner_table(name):
     return markdown([ALIGNER_COLUMNS, *rows])
 
 
+PHRASE_COLUMNS = (
+    *("text", "system", "BLEU", "chrF", "brevity", "training, s", "tuning, s"),
+    "lines a second",
+)
+
+
+def phrases_table():
+    """Makes a row for each system and text of benchmarks/phrases.py."""
+    rows = [
+        (
+            path.stem.replace("_", " "),
+            f"`{name}`",
+            f"{r['bleu']:.2f}",
+            f"{r['chrf']:.2f}",
+            f"{r['brevity']:.2f}",
+            f"{r['training_seconds']:.0f}",
+            f"{r['tuning_seconds']:.0f}" if "tuning_seconds" in r else "in training",
+            f"{r['lines_per_second']:.0f}",
+        )
+        for path, record in read_all("phrases/*.json").items()
+        for name, r in record["systems"].items()
+    ]
+    return markdown([PHRASE_COLUMNS, *rows])
+
+
 CHANNEL_COLUMNS = ("model", "alone", "with the language model", "as a noisy channel")
 
 WAYS = ("direct", "fusion", "channel")

@@ -90,6 +90,43 @@ class PositionTable(keras.layers.Layer):
         return masked_softmax(ops.where(known, scores, 0.0), source_mask[:, None, :])
 
 
+class SharedPositions(keras.layers.Layer):
+    """Model 2 with one table for all lengths: the softmax of its first n rows in column i.
+
+    So what is learned from sentences of one length helps with all others. `max_positions` is the
+    largest source position and target position in the table; beyond them, the prior is uniform.
+    """
+
+    def __init__(self, max_positions: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.max_positions = max_positions
+
+    def build(self, input_shape: Any = None) -> None:
+        self.logits = self.add_weight(
+            name="logits",  # [target position, source position]
+            shape=(self.max_positions,) * 2,
+            dtype="float32",
+            autocast=False,
+            initializer="zeros",
+        )
+        self.built = True
+
+    def unpack(self, array: np.ndarray) -> None:
+        logits = np.zeros(self.logits.shape, np.float32)
+        logits[tuple(map(slice, array.shape))] = logarithms(array)
+        self.logits.assign(logits)
+
+    def prior(
+        self, target_positions: Tensor, source_mask: Tensor, target_lengths: Tensor
+    ) -> Tensor:
+        size = self.max_positions
+        known = (target_positions < size)[None] & (lengths_of(source_mask) <= size)[:, None]
+        rows = ops.take(self.logits, ops.minimum(target_positions, size - 1), axis=0)
+        columns = ops.minimum(ops.arange(ops.shape(source_mask)[1]), size - 1)
+        scores = ops.take(rows, columns, axis=1)[None]  # [1, T, S]
+        return masked_softmax(ops.where(known[:, :, None], scores, 0.0), source_mask[:, None, :])
+
+
 class Diagonal(keras.layers.Layer):
     """Model 2 by distance from the diagonal; Dyer, Chahuneau and Smith 2013, section 2.
 

@@ -54,7 +54,10 @@ def word_attention(average, max_positions):
 
 
 CASES = {
-    **{name: (alignment_model, name) for name in ("uniform", "table", "diagonal", "jumps")},
+    **{
+        name: (alignment_model, name)
+        for name in ("uniform", "table", "shared", "diagonal", "jumps")
+    },
     "average of probabilities": (word_attention, "probabilities", 0),
     "average of embeddings": (word_attention, "embeddings", 0),
     "average by position": (word_attention, "embeddings", 8),

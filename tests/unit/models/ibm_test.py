@@ -17,7 +17,7 @@ from tests.unit.models.layers_test import close
 PAD, BOS, EOS = 0, 2, 3
 SOURCE = np.array([[5, 9, 4, 10, 3], [8, 6, 6, 3, 0], [3, 0, 0, 0, 0]], np.int32)
 TARGET = np.array([[6, 8, 4, 3], [7, 3, 0, 0], [6, 7, 7, 3]], np.int32)
-POSITIONS = ("uniform", "table", "diagonal", "jumps")
+POSITIONS = ("uniform", "table", "shared", "diagonal", "jumps")
 
 
 def ids(array):
@@ -147,6 +147,17 @@ def test_a_table_of_positions_is_a_softmax_for_each_length_and_uniform_beyond_it
         close(prior_of(model, SOURCE[0], i, 9)[0, 0], np.full(5, 1 / 5))
 
 
+def test_shared_positions_are_a_softmax_of_the_first_n_rows_of_one_table():
+    model = AlignmentModel(11, 12, positions="shared", max_positions=5)
+    logits = np.random.default_rng(1).normal(size=(5, 5))  # A of the equation, transposed.
+    model.positions.logits.assign(logits)
+    for row, n in ((0, 5), (1, 4), (2, 1)):
+        for i in range(7):
+            known = np.exp(logits[i, :n]) if i < 5 else np.ones(n)
+            expected = [*(known / known.sum()), *np.zeros(5 - n)]
+            close(prior_of(model, SOURCE[row], i, 9)[0, 0], expected)
+
+
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_without_smoothing_a_word_that_nothing_explains_leaves_numbers(positions):
     model = AlignmentModel(11, 12, positions=positions, num_word_pairs=1, smoothing=0.0)
@@ -163,7 +174,7 @@ def test_without_smoothing_a_word_that_nothing_explains_leaves_numbers(positions
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("positions", "absolute", "one of uniform, table, diagonal, jumps"),
+        ("positions", "absolute", "one of uniform, table, shared, diagonal, jumps"),
         ("max_positions", 0, "at least 1"),
         ("max_jump", 0, "at least 1"),
         ("null_probability", 0.0, "above 0"),

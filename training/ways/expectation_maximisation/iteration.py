@@ -16,6 +16,7 @@ from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
     DiagonalEstimate,
     PositionEstimate,
     PositionTableEstimate,
+    SharedEstimate,
     UniformEstimate,
 )
 from nmt_zoo.training.ways.expectation_maximisation.sparse_prior import digamma
@@ -30,6 +31,7 @@ from nmt_zoo.training.ways.expectation_maximisation.word_pairs import (
 POSITIONS = {
     "uniform": UniformEstimate,
     "table": PositionTableEstimate,
+    "shared": SharedEstimate,
     "diagonal": DiagonalEstimate,
     "jumps": JumpsEstimate,
 }

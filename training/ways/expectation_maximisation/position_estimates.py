@@ -9,6 +9,9 @@ import numpy as np
 
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import Block, WordPairs
 
+_MM_STEPS = 20
+_LEAST_WEIGHT = 1e-12  # Of a position: one that is never linked keeps a logarithm.
+
 
 class Expectation(NamedTuple):
     """Result of `expect`."""
@@ -131,6 +134,65 @@ class PositionTableEstimate(NamedTuple):
     def maximise(self, statistics: list[tuple]) -> "PositionTableEstimate":
         counts = [counts for (counts,) in self.merged(statistics)]
         return PositionTableEstimate({c.shape[1]: c / c.sum(axis=1, keepdims=True) for c in counts})
+
+
+class SharedEstimate(NamedTuple):
+    """Model 2 with one table of weights for all n: row i, divided by the sum of its first n."""
+
+    weights: np.ndarray = np.ones((0, 0))  # [T, n] float64, above 0. Other places weigh 1.
+
+    @classmethod
+    def first(cls, **_settings: Any) -> "SharedEstimate":
+        return cls()
+
+    def pack(self, words: WordPairs | None, max_positions: int) -> np.ndarray:
+        return self.weights[:max_positions, :max_positions]
+
+    def unpack(self, array: np.ndarray) -> "SharedEstimate":
+        return SharedEstimate(array)
+
+    def _table(self, height, n):
+        """Returns the priors of n source positions for `height` target positions."""
+        weights = np.ones([height, n])
+        known = self.weights[:height, :n]
+        weights[: known.shape[0], : known.shape[1]] = known
+        return weights / weights.sum(axis=1, keepdims=True)
+
+    def expect(self, block: Block, translation: np.ndarray) -> Expectation:
+        weights = np.repeat(self._table(block.active.size, block.source_length), block.active, 0)
+        weights *= translation
+        posteriors, log_likelihood = _normalised(weights)
+        counts = np.add.reduceat(posteriors, block.first_rows, axis=0)  # [T, n]
+        return Expectation(posteriors, log_likelihood, (counts,))
+
+    def merged(self, statistics: list[tuple]) -> list[tuple]:
+        return PositionTableEstimate({}).merged(statistics)
+
+    def maximise(self, statistics: list[tuple]) -> "SharedEstimate":
+        """Returns new weights, under which the expected alignments are more probable.
+
+        There is no closed form, because sentences of other lengths divide by other sums. Each of
+        some steps of the MM algorithm of Hunter 2004, "MM Algorithms for Generalized Bradley-Terry
+        Models", gives w_j = c_j / sum_{n >= j} C_n / (w_1 + ... + w_n), with c_j the expected links
+        of position j and C_n those of all sentences of length n; none lowers the likelihood.
+        """
+        found = [counts for (counts,) in self.merged(statistics)]
+        if not found:
+            return self
+        height = max(counts.shape[0] for counts in found)
+        longest = max(counts.shape[1] for counts in found)
+        links, totals = np.zeros((2, height, longest))
+        for counts in found:
+            rows, n = counts.shape
+            links[:rows, :n] += counts
+            totals[:rows, n - 1] += counts.sum(axis=1)
+        weights = self._table(height, longest)
+        for _ in range(_MM_STEPS):
+            shares = totals / np.cumsum(weights, axis=1)
+            norms = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1]  # Over the lengths n >= j.
+            fitted = np.divide(links, norms, out=weights.copy(), where=norms > 0)
+            weights = np.maximum(fitted, _LEAST_WEIGHT)
+        return SharedEstimate(weights)
 
 
 class DiagonalEstimate(NamedTuple):

@@ -18,6 +18,7 @@ from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsE
 from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
     DiagonalEstimate,
     PositionTableEstimate,
+    SharedEstimate,
     UniformEstimate,
 )
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
@@ -28,6 +29,7 @@ WORD_PAIRS = "nmt_zoo.training.ways.expectation_maximisation.word_pairs"
 POSITIONS = {
     "uniform": UniformEstimate(),
     "table": PositionTableEstimate({}),
+    "shared": SharedEstimate(),
     "diagonal": DiagonalEstimate(),
     "jumps": JumpsEstimate.first(max_jump=4),
 }
@@ -96,6 +98,26 @@ def test_model_2_with_a_table_is_the_textbook_loop(target_end):
         assert_same_counts(words, estimate.translation, t)
     for (j, i, n), probability in a.items():
         assert estimate.positions.tables[n][i, j] == pytest.approx(probability, abs=1e-9)
+
+
+def test_shared_positions_are_the_best_for_the_expected_alignments():
+    """Slightly different weights have a lower expected log-probability."""
+    words, sentences = random_index(count=60)
+    estimate = random_estimate(words, SharedEstimate())
+    t = table_of(words, estimate.translation)
+    _, places, _ = textbook.counts_of_model_1_or_2(sentences, t, textbook.uniform)
+    weights = textbook.em_step(words, estimate)[0].positions.weights
+
+    def expected(weights):
+        return sum(
+            count * np.log(weights[i, j] / weights[i, :n].sum())
+            for (j, i, n), count in places.items()
+        )
+
+    best, draw = expected(weights), np.random.default_rng(0)
+    for _ in range(20):
+        other = weights * np.exp(draw.normal(0, 0.1, weights.shape))
+        assert expected(other) < best + 1e-3
 
 
 @pytest.mark.parametrize("target_end", [True, False])
