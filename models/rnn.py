@@ -40,7 +40,7 @@ class RecurrentTranslationModel(TranslationModel):
     Raises `SettingError` at a setting out of its range.
 
     Args:
-        cell: "rnn" (tanh), "gru" or "lstm".
+        cell: "rnn" (tanh), "relu", "gru" or "lstm".
         num_encoder_layers: layers of the encoder, at least 1.
         num_decoder_layers: layers of the decoder, at least 1.
         embedding_width: E, size of the embeddings of both sides.
@@ -61,6 +61,8 @@ class RecurrentTranslationModel(TranslationModel):
             `h_t = tanh(W f_t) + f_t`.
         reverse_source: whether to read the source, without its final `</s>`, from its end.
             Attention is reported in the order of the text.
+        source_start: whether the encoder reads `<s>` before the source; no state of it is attended
+            to.
         initial_state: the decoder's first state: "zero"; "final", the encoder's last state, where
             the top layer starts the top layer, and so on down; "projected", `W` times the encoder's
             last state; or "projected_tanh", `tanh(W ... + b)`. The last state of a bidirectional
@@ -104,6 +106,7 @@ class RecurrentTranslationModel(TranslationModel):
         attend_before: bool = False,
         lexical: bool = False,
         reverse_source: bool = False,
+        source_start: bool = False,
         initial_state: str = "zero",
         combine: str = "tanh",
         embedding_dropout: float = 0.25,
@@ -214,10 +217,17 @@ class RecurrentTranslationModel(TranslationModel):
         if self.reverse_source:
             context["source_order"] = reversed_order(context["source_mask"])
             source_ids = ops.take_along_axis(source_ids, context["source_order"], axis=1)
-        embedded = self._embed(self.source_embedding, source_ids, training)
+        first = int(self.settings["source_start"])
+        read_ids, read_mask = source_ids, context["source_mask"]
+        if first:
+            start = ops.full_like(source_ids[:, :1], self.bos_id)
+            read_ids = ops.concatenate([start, source_ids], axis=1)
+            read_mask = ops.pad(read_mask, ((0, 0), (1, 0)), constant_values=True)
+        embedded = self._embed(self.source_embedding, read_ids, training)
         if self.lexical_hidden is not None:
-            context["source_embeddings"] = embedded
-        memory, states = self._read(embedded, context["source_mask"], training)
+            context["source_embeddings"] = embedded[:, first:]
+        memory, states = self._read(embedded, read_mask, training)
+        memory = memory[:, first:]
         context.update(self.decoder.project_memory(memory))
         if self.settings["initial_state"] != "zero":
             context["start"] = self._start(states)

@@ -55,9 +55,11 @@ class Transformer(TranslationModel):
         alignment_head: the attention that aligns, in the last decoder layer but one: "mean" of all
             heads, or "first", a single head, which `train.py --guide` trains to align.
         positions: "sinusoidal" as published; "relative", learned vectors of distances in every
-            self-attention (Shaw et al. 2018); or "rotary", rotated queries and keys (Su et al.
-            2021), which needs an even `width / num_heads`.
+            self-attention (Shaw et al. 2018); "rotary", rotated queries and keys (Su et al. 2021),
+            which needs an even `width / num_heads`; or "none": an encoder that reads a bag of
+            words, and a decoder that knows the order of its words only by what each could see.
         max_distance: the longest distance that positions=relative tells from longer ones.
+        scale_scores: whether attention divides its scores by the square root of their width.
         share_layers: "none" as published, or the order in which the layers of each stack use
             `distinct_layers` sets of weights (Takase and Kiyono 2021). With 2 sets and 4 layers:
             "sequence" 0 0 1 1, "cycle" 0 1 0 1, "cycle_reversed" 0 1 1 0.
@@ -91,6 +93,7 @@ class Transformer(TranslationModel):
         alignment_head: str = "mean",
         positions: str = "sinusoidal",
         max_distance: int = MAX_DISTANCE,
+        scale_scores: bool = True,
         share_layers: str = "none",
         distinct_layers: int = 1,
         **kwargs: Any,

@@ -67,6 +67,7 @@ TRANSFORMERS = {
 _DEFAULTS = {
     "norm": "post",
     "positions": "sinusoidal",
+    "scale_scores": True,
     "share_layers": "none",
     "distinct_layers": 1,
 }

@@ -15,7 +15,8 @@ from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import rotate
 from nmt_zoo.models.layers.masks import causal_mask, masked_softmax
 
-POSITIONS = ("sinusoidal", "relative", "rotary")  # Ways in which a Transformer knows positions.
+# Ways in which a Transformer knows positions; "none": not at all, so that it reads bags of words.
+POSITIONS = ("sinusoidal", "relative", "rotary", "none")
 MAX_DISTANCE = 16  # Shaw et al. 2018, section 4.1: k of their base model.
 
 
@@ -23,7 +24,8 @@ MAX_DISTANCE = 16  # Shaw et al. 2018, section 4.1: k of their base model.
 class ScaledDotProductAttention(keras.layers.Layer):
     """`softmax(Q K^T / sqrt(d)) V`, equation 1 of Vaswani et al. 2017.
 
-    `dropout`, the share of the weights that training drops, is in [0, 1).
+    `dropout`, the share of the weights that training drops, is in [0, 1). Without `scaled`, scores
+    are not divided by sqrt(d).
     Example:
         >>> layer = ScaledDotProductAttention()
         >>> output, weights = layer(
@@ -32,8 +34,9 @@ class ScaledDotProductAttention(keras.layers.Layer):
         (TensorShape([2, 3, 4]), TensorShape([2, 3, 5]))
     """
 
-    def __init__(self, dropout: float = 0.0, **kwargs: Any) -> None:
+    def __init__(self, dropout: float = 0.0, scaled: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.scaled = scaled
         self.weight_dropout = Dropout(dropout, dtype="float32", name="dropout")
 
     def build(self, query_shape: Any = None) -> None:
@@ -56,7 +59,8 @@ class ScaledDotProductAttention(keras.layers.Layer):
         float32 and before dropout. If every key of a query is hidden, its weights are equal, never
         NaN.
         """
-        query = query * (query.shape[-1] ** -0.5)
+        if self.scaled:
+            query = query * (query.shape[-1] ** -0.5)
         weights = masked_softmax(self.scores(query, key, first), attention_mask)
         used = ops.cast(self.weight_dropout(weights, training=training), self.compute_dtype)
         return self.average(used, value, first), weights
@@ -87,9 +91,10 @@ class RelativeAttention(ScaledDotProductAttention):
         max_distance: int = MAX_DISTANCE,
         sees_future: bool = True,
         dropout: float = 0.0,
+        scaled: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(dropout, **kwargs)
+        super().__init__(dropout, scaled, **kwargs)
         self.size = size
         self.max_distance = max_distance
         self.sees_future = sees_future
@@ -130,7 +135,8 @@ class MultiHeadAttention(keras.layers.Layer):
         num_heads: H.
         dropout: share of the attention weights that training drops, in [0, 1).
         positions: of self-attention, one of `POSITIONS`: "relative" as `RelativeAttention`,
-            "rotary" as `rotate`; "sinusoidal": the input contains its positions already.
+            "rotary" as `rotate`; "sinusoidal": the input contains its positions already; "none".
+        scaled: whether scores are divided by sqrt(d).
     Example:
         >>> layer = MultiHeadAttention(width=8, num_heads=2)
         >>> output, weights = layer(ops.ones((2, 3, 8)), ops.ones((2, 5, 8)))
@@ -147,6 +153,7 @@ class MultiHeadAttention(keras.layers.Layer):
         dropout: float = 0.0,
         positions: str = "sinusoidal",
         max_distance: int = MAX_DISTANCE,
+        scaled: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -162,7 +169,12 @@ class MultiHeadAttention(keras.layers.Layer):
         self.key = keras.layers.Dense(width, name="key", dtype=self.dtype_policy)
         self.value = keras.layers.Dense(width, name="value", dtype=self.dtype_policy)
         self.output_projection = keras.layers.Dense(width, name="output", dtype=self.dtype_policy)
-        common = {"dropout": dropout, "name": "attention", "dtype": self.dtype_policy}
+        common = {
+            "dropout": dropout,
+            "scaled": scaled,
+            "name": "attention",
+            "dtype": self.dtype_policy,
+        }
         self.attention = (
             RelativeAttention(width // num_heads, max_distance, self.sees_future, **common)
             if positions == "relative"

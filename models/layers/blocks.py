@@ -122,11 +122,12 @@ class StackLayer(keras.layers.Layer):
         dtype, width, dropout = self.dtype_policy, settings["width"], settings["dropout"]
         heads = width, settings["num_heads"], settings["attention_dropout"]
         positions = settings["positions"], settings["max_distance"]
+        common = {"scaled": settings["scale_scores"], "dtype": dtype}
         self.self_attention = self.self_attention_class(
-            *heads, *positions, name="self_attention", dtype=dtype
+            *heads, *positions, name="self_attention", **common
         )
         if self.attends_to_source:
-            self.cross_attention = MultiHeadAttention(*heads, name="cross_attention", dtype=dtype)
+            self.cross_attention = MultiHeadAttention(*heads, name="cross_attention", **common)
         inner = settings["ffn_width"], settings["ffn_dropout"]
         self.feed_forward = FeedForward(width, *inner, name="feed_forward", dtype=dtype)
         around = partial(Residual, width, dropout, settings["norm"], dtype=dtype)

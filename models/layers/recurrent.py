@@ -184,6 +184,14 @@ class RNNCell(RecurrentCell):
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
+class ReLUCell(RecurrentCell):
+    """`h = max(0, A h' + B x + c)`, whose gradient does not vanish, but whose state may grow."""
+
+    def gate(self, projected: Tensor, state: list[Tensor], recurrent: Tensor) -> list[Tensor]:
+        return [ops.relu(add(projected, recurrent))]
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
 class GRUCell(RecurrentCell):
     """The gated recurrent unit, Cho et al. 2014, with the reset gate after the product.
 
@@ -239,7 +247,7 @@ class LSTMCell(RecurrentCell):
         return [multiply(ops.sigmoid(o), ops.tanh(c)), c]
 
 
-CELLS = {"rnn": RNNCell, "gru": GRUCell, "lstm": LSTMCell}
+CELLS = {"rnn": RNNCell, "relu": ReLUCell, "gru": GRUCell, "lstm": LSTMCell}
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")

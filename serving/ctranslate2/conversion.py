@@ -72,6 +72,11 @@ def weights_of(model: "TranslationModel") -> Weights:
             f"CTranslate2 has no model like {type(model).__name__}, only the Transformer of "
             f"Vaswani et al. 2017; presets that it can run: {', '.join(possible)}"
         )
+    if model.settings["positions"] == "none" or not model.settings["scale_scores"]:
+        raise UserError(
+            "CTranslate2 has no model with positions=none or scale_scores=False; use "
+            "--format=savedmodel"
+        )
     arrays = {weight.path.partition("/")[2]: np.array(weight) for weight in model.weights}
     return Weights(model.settings, arrays)
 

@@ -75,6 +75,7 @@ def _check(weights, tokenizer):
         "num_heads": type(heads) is int and heads > 0 and width % heads == 0,
         "norm": settings["norm"] in ("post", "pre"),
         "positions": settings["positions"] in ("sinusoidal", "relative", "rotary"),
+        "scale_scores": settings["scale_scores"] is True,
     }
     for name in ("num_encoder_layers", "num_decoder_layers"):
         fits[name] = type(settings[name]) is int and 0 < settings[name] <= _MOST_LAYERS

@@ -99,7 +99,7 @@ def test_value_of_another_type_is_refused_with_one_that_fits(name, value):
         ("ffn_dropout", 1, r"\[0, 1\)"),
         ("norm", "middle", "post, pre"),
         ("tie_embeddings", "source", "all, target, none"),
-        ("positions", "learned", "sinusoidal, relative, rotary"),
+        ("positions", "learned", "sinusoidal, relative, rotary, none"),
         ("max_distance", 0, "at least 1"),
         ("share_layers", "all", "none, sequence, cycle, cycle_reversed"),
         ("distinct_layers", 0, "at least 1"),

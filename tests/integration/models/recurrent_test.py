@@ -49,6 +49,11 @@ def rnn_equation(w, x, state, fed=None):
     return [np.tanh(sum(gates_of(w, "h", x, state[0], fed)["h"]))]
 
 
+def relu_equation(w, x, state, fed=None):
+    """h = ReLU(W_h h' + W_e e + b)."""
+    return [np.maximum(sum(gates_of(w, "h", x, state[0], fed)["h"]), 0)]
+
+
 def gru_equation(w, x, state, fed=None):
     """Cho et al. 2014 with the reset gate applied after the product."""
     gates = gates_of(w, "rzn", x, state[0], fed)
@@ -64,7 +69,7 @@ def lstm_equation(w, x, state, fed=None):
     return [sigmoid(gates["o"]) * np.tanh(c), c]
 
 
-EQUATIONS = {"rnn": rnn_equation, "gru": gru_equation, "lstm": lstm_equation}
+EQUATIONS = {"rnn": rnn_equation, "relu": relu_equation, "gru": gru_equation, "lstm": lstm_equation}
 
 
 def sequence_equation(cell, w, x, reverse=False):

@@ -93,6 +93,24 @@ def test_reversal_reads_backwards_and_reports_attention_in_the_order_of_the_text
     assert np.abs(actual - expected).max() > 1e-3
 
 
+def test_the_encoder_can_read_the_start_of_the_sentence_first():
+    """h_0 = cell(0, v(<s>)) and h_j = cell(h_(j-1), v_j); the attention sees h_1 to h_n."""
+    model = create("rnn_attention", rank=2, source_start=True)
+    read = []
+    model.decoder.project_memory = lambda memory: read.append(memory.numpy()) or {}
+    model.encode(ids(SOURCE))
+    w = weights_of(model)
+    names = ("kernel", "recurrent_kernel", "bias")
+    b, a, c = (w[f"encoder_0/cell/{name}"] for name in names)
+    for row, sentence in enumerate(SOURCE):
+        h = np.zeros(a.shape[0])
+        states = []
+        for token in [BOS, *sentence[sentence != PAD]]:
+            h = np.tanh(h @ a + w["source_embedding/embeddings"][token] @ b + c)
+            states.append(h)
+        close(read[0][row, : len(states) - 1], states[1:], 1e-5)
+
+
 # The decoder
 
 
@@ -259,7 +277,7 @@ def refused(match, preset="lstm_luong", **settings):
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("cell", "elman", "rnn, gru, lstm"),
+        ("cell", "elman", "rnn, relu, gru, lstm"),
         ("score", "cosine", "none, dot, multiplicative, reduced_rank, additive"),
         ("initial_state", "random", "zero, final, projected, projected_tanh"),
         ("combine", "max", "tanh, sum"),

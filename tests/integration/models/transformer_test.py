@@ -46,6 +46,18 @@ def close(actual, expected):
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_without_positions_a_reordered_source_means_the_same():
+    reordered = tf.constant([[4, 7, 9, 5, 3], [4, 8, 3, 0, 0]], tf.int32)
+    close(logits(create(positions="none")), logits(create(positions="none"), reordered))
+    assert np.abs(logits(create()) - logits(create(), reordered)).max() > 0.01
+
+
+@pytest.mark.parametrize("settings", [{"positions": "none"}, {"scale_scores": False}])
+def test_steps_equal_the_whole_pass(settings):
+    close(stepped(create(**settings)), logits(create(**settings)))
+    assert np.abs(logits(create(**settings)) - logits(create())).max() > 0.01
+
+
 def test_shared_layers_compute_what_equal_layers_would():
     shared, spelled_out = create(**SHARED), create()
     for side, order in (("encoder", [0, 1, 1, 0]), ("decoder", [0, 1, 1])):

@@ -39,6 +39,7 @@ BLOCK = {
     "ffn_dropout": 0.1,
     "positions": "sinusoidal",
     "max_distance": 16,
+    "scale_scores": True,
 }
 
 
@@ -201,6 +202,11 @@ def test_attention_is_equation_1(leading):
     expected_output, expected_weights = attention_equation(query, key, value, mask)
     close(output, expected_output)
     close(weights, expected_weights)
+    # Without scaling, a query counts as if it were sqrt(d) times as long.
+    _, weights = ScaledDotProductAttention(scaled=False)(
+        single(query), single(key), single(value), tf.constant(mask)
+    )
+    close(weights, attention_equation(query * np.sqrt(query.shape[-1]), key, value, mask)[1])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
