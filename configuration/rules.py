@@ -65,6 +65,7 @@ _WORDS = ("prefix", "required", "banned")
 # What --score and --rank, which do not translate, have no use for.
 _OF_TRANSLATING = (
     *("beam_size", "n_best", "min_length_factor", "max_length_factor", "no_repeat_ngram"),
+    *("divide_by_length", "word_reward"),
     *("coverage_penalty", *_WORDS, "keep", "diversity_groups", "sample", "temperature", "top_k"),
     *("top_p", "seed", "mbr", "shortlist", "replace_unknowns", "lexicon", "split_sentences"),
     *("long_lines", "tag", "export_dir", "reference", "metrics", "baseline", "lowercase"),
@@ -83,6 +84,7 @@ _TRANSLATE = (
         (
             *("channel_model", "language_model", "replace_unknowns", "prefix", "required"),
             *("shortlist", "coverage_penalty", "precision=bfloat16", "compile"),
+            *("divide_by_length", "word_reward"),
         ),
         "CTranslate2 cannot use it",
     ),
@@ -94,7 +96,14 @@ _TRANSLATE = (
     Rule(
         "sample",
         (),
-        ("beam_size", "coverage_penalty", "diversity_groups>1", "required"),
+        (
+            "word_reward",
+            "divide_by_length",
+            "beam_size",
+            "coverage_penalty",
+            "diversity_groups>1",
+            "required",
+        ),
         "it is for beam search",
     ),
     Rule("diversity_groups>1", (), ("required",)),

@@ -417,7 +417,10 @@ class Translator:
         return [Translation(text, score, log_prob, all(part.finished for part in parts), ids)]
 
     def _by_length(self, log_prob, ids):
-        return log_prob / float(length_normaliser(len(ids), self.options.length_penalty))
+        options = self.options
+        reward = options.word_reward * (len(ids) - 1)
+        divisor = length_normaliser(len(ids), options.length_penalty, options.divide_by_length)
+        return (log_prob + reward) / float(divisor)
 
 
 def untranslated(problem: str) -> Translation:

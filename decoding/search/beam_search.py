@@ -33,7 +33,6 @@ from nmt_zoo.decoding.search.terms import (
     Hypotheses,
     SearchOptions,
     SpecialIds,
-    length_normaliser,
 )
 from nmt_zoo.models.base import Searchable
 
@@ -68,7 +67,7 @@ def beam_search(
         lambda leaf: tf.repeat(leaf, rules.num_live, axis=0), model.initial_state(context)
     )
     nothing = empty_beam(batch_size, length, rules)
-    best_possible = length_normaliser(limits, rules.length_penalty)
+    best_possible = rules.normaliser(limits)
     active = Active(tf.range(batch_size), limits, best_possible, rules.each, nothing, context)
 
     def some_left(step, active, *_):

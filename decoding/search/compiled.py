@@ -29,7 +29,6 @@ from nmt_zoo.decoding.search.terms import (
     Hypotheses,
     SearchOptions,
     SpecialIds,
-    length_normaliser,
 )
 from nmt_zoo.models.base import Searchable
 
@@ -141,7 +140,7 @@ class CompiledSearch:
         state = tf.nest.map_structure(
             lambda leaf: tf.repeat(leaf, rules.num_live, axis=0), model.initial_state(context)
         )
-        best_possible = length_normaliser(limits, rules.length_penalty)
+        best_possible = rules.normaliser(limits)
         hypotheses = empty_beam(rows, most, rules)
         active = Active(tf.range(rows), limits, best_possible, rules.each, hypotheses, context)
 

@@ -22,6 +22,7 @@ GIVEN = {
 def is_constrained(options: SearchOptions, given: Collection[str]) -> bool:
     """Returns whether `Constrained` is needed, by the options and the names of inputs."""
     names = ("min_length_factor", "no_repeat_ngram", "coverage_penalty", "sample", "rules")
+    names += ("word_reward",)
     return bool(given) or options.banned is not None or any(getattr(options, n) for n in names)
 
 
@@ -50,7 +51,7 @@ class Constrained:
         self.given = given
         self.joints = joints
         self.target_vocab_size = model.target_vocab_size
-        self.scores_only_fall = model.scores_only_fall
+        self.scores_only_fall = model.scores_only_fall and options.word_reward <= 0
 
     def guests(self) -> Guests:
         beta = self.options.coverage_penalty
@@ -147,6 +148,10 @@ class Constrained:
             scores = self._requiring(scores, log_probs, step, state, context)
         if options.banned is not None:
             scores = options.banned.bar(scores, state["banned"])
+        if options.word_reward:
+            is_end = tf.range(self.target_vocab_size) == eos
+            scores += tf.where(is_end, 0.0, options.word_reward)
+            log_probs += tf.where(is_end, 0.0, options.word_reward)
         for rule in options.rules:
             scores = tf.ensure_shape(rule.change(scores, state["ids"]), scores.shape)
         if "prefix" in given:

@@ -44,6 +44,11 @@ class Rules(NamedTuple):
     def length_penalty(self) -> Any:
         return self.each.length_penalty if self.each else self.options.length_penalty
 
+    def normaliser(self, length: tf.Tensor) -> tf.Tensor:
+        """Returns what the log-probability of that many tokens is divided by."""
+        by_length = self.options.divide_by_length
+        return length_normaliser(length, self.length_penalty, by_length)
+
     @property
     def num_live(self) -> Any:
         """L, the number of hypotheses of a sentence that are extended at a time."""
@@ -247,7 +252,7 @@ def _extended(hypotheses, output, normaliser, step, rules):
     may_end, possible, ending = (  # [A, L]
         tf.reshape(values[:, :beam_size], [-1, live]) for values in (ends, log_probs, parents)
     )
-    divisor = length_normaliser(step + 1, rules.length_penalty)
+    divisor = rules.normaliser(step + 1)
     scores = possible / (divisor[:, None] if rules.each else divisor)
     may_end &= possible > IMPOSSIBLE / 2
     if rules.each:
@@ -302,7 +307,7 @@ def is_certain(hypotheses, length, active, rules):
     scores, limit = hypotheses.done_scores, tf.cast(active.limit, tf.float32)
     most_probable = tf.reduce_max(hypotheses.live_log_probs, axis=1)
     ahead = tf.minimum(_AHEAD * tf.cast(length, tf.float32), limit)
-    likely = most_probable / length_normaliser(ahead, rules.length_penalty)
+    likely = most_probable / rules.normaliser(ahead)
     if rules.each:  # Scores are sorted.
         worst, worst_wanted = (
             tf.gather(scores, count - 1, axis=1, batch_dims=1)
@@ -334,7 +339,7 @@ def _without_numbers(hypotheses, is_nan):
 def ranked(hypotheses: Beam, limits: tf.Tensor, rules: Rules) -> Hypotheses:
     """Returns `Hypotheses`: the finished by score, then unfinished ones by score, K in all."""
     live_scores = hypotheses.live_log_probs
-    live_scores /= length_normaliser(limits, rules.length_penalty)[:, None]
+    live_scores /= rules.normaliser(limits)[:, None]
     finished = hypotheses.done_scores > IMPOSSIBLE / 2
     is_live = tf.ones_like(live_scores, tf.bool)
     is_finished = tf.concat([finished, ~is_live], axis=1)

@@ -45,6 +45,22 @@ OPTIONS = (
         1000,
     ),
     Option(
+        "divide_by_length",
+        _UNASKED.divide_by_length,
+        "Divides the log-probability of a translation by its number of tokens to the power of "
+        "--length_penalty, instead of by the length penalty of Wu et al. 2016.",
+        _SHAPE,
+    ),
+    Option(
+        "word_reward",
+        _UNASKED.word_reward,
+        "Number that is added to the log-probability of a translation for each of its tokens "
+        "before </s>, so that longer ones win (He et al. 2016; 0: none).",
+        _SHAPE,
+        -100,
+        100,
+    ),
+    Option(
         "no_repeat_ngram",
         _UNASKED.no_repeat_ngram,
         "Length of the n-grams, in tokens, that a translation contains at most once (0: any number "

@@ -161,9 +161,17 @@ class Searcher:
         def search(sentences, places):
             arrays = [tensor.numpy() for tensor in self._run(sentences, places, n_best)]
             rows = zip(*arrays, strict=True)  # A compiled search returns rows of padding, too.
-            return [Hypotheses(*row) for row in itertools.islice(rows, len(sentences))]
+            found = [Hypotheses(*row) for row in itertools.islice(rows, len(sentences))]
+            return [self._without_rewards(one) for one in found]
 
         return in_halves(search, sentences, places)
+
+    def _without_rewards(self, found):
+        """Returns `Hypotheses` whose log-probabilities are the model's alone."""
+        if not self.options.word_reward:
+            return found
+        num_words = np.sum((found.ids != PAD_ID) & (found.ids != EOS_ID), axis=-1)
+        return found._replace(log_probs=found.log_probs - self.options.word_reward * num_words)
 
     def _run(self, sentences, places, n_best):
         given = {}

@@ -28,7 +28,8 @@ class Hypotheses(NamedTuple):
 
     ids: tf.Tensor  # [B, K, T] int32, with EOS, padded after it.
     log_probs: tf.Tensor  # [B, K] float32, sum over all tokens with EOS of the model's scores.
-    scores: tf.Tensor  # [B, K] float32, `log_probs` with length and coverage penalty.
+    # [B, K] float32, `log_probs` with rewards for words, length and coverage penalty.
+    scores: tf.Tensor
     finished: tf.Tensor  # [B, K] bool, whether EOS was reached within the length limit.
 
 
@@ -72,6 +73,8 @@ class SearchOptions(NamedTuple):
     min_length_factor: float = 0.0  # Fewest tokens of a translation for each token of its source.
     max_length_factor: float = 2.0  # Most tokens of a translation for each token of its source.
     max_length_extra: int = 20  # Further tokens that a translation may have.
+    divide_by_length: bool = False  # `by_length` of `length_normaliser`.
+    word_reward: float = 0.0  # Added to the log-probability of each token but EOS.
     no_repeat_ngram: int = 0  # Length of n-grams that a translation has at most once; 0: none.
     coverage_penalty: float = 0.0  # Beta of Wu et al. 2016, equation 14; 0: none.
     diversity_groups: int = 1  # G, groups into which the beam is divided; divides K.
@@ -133,13 +136,18 @@ class Guests(NamedTuple):
     tokens: tf.Tensor | None = None
 
 
-def length_normaliser(length: int | tf.Tensor, length_penalty: float | tf.Tensor) -> tf.Tensor:
-    """`((5 + length) / 6) ^ length_penalty`, Wu et al. 2016, equation 14."""
-    if isinstance(length, int):
-        return ((5.0 + length) / 6.0) ** length_penalty
-    import tensorflow as tf
+def length_normaliser(
+    length: int | tf.Tensor, length_penalty: float | tf.Tensor, by_length: bool = False
+) -> tf.Tensor:
+    """`((5 + length) / 6) ^ length_penalty`, Wu et al. 2016, equation 14.
 
-    return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** length_penalty
+    With `by_length`, `length ^ length_penalty`.
+    """
+    if not isinstance(length, int):
+        import tensorflow as tf
+
+        length = tf.cast(length, tf.float32)
+    return (length if by_length else (5.0 + length) / 6.0) ** length_penalty
 
 
 def padded(sentences: Sequence[Sequence[int]]) -> np.ndarray:

@@ -120,6 +120,31 @@ def repeats(target, n):
     return len(set(ngrams)) < len(ngrams)
 
 
+@pytest.mark.parametrize("reward", [0.0, -0.7, 1.5])
+@pytest.mark.parametrize("by_length", [False, True])
+def test_rewards_and_division_by_the_length_rank_every_translation(model, reward, by_length):
+    if not reward and not by_length:
+        pytest.skip("this is the usual search")
+    alpha, source = 0.8, SOURCES[0]
+    options = {"word_reward": reward, "divide_by_length": by_length, "length_penalty": alpha}
+    (found,) = search(model, [Sentence(source)], **options)
+    targets = [(*body, EOS_ID) for body in bodies(LIMIT - 1)]
+    log_probs, _ = steps(model, source, targets)
+    expected = []
+    for row, target in enumerate(targets):
+        length = len(target)
+        total = log_probs[row, range(length), target].sum()
+        divisor = length**alpha if by_length else ((5 + length) / 6) ** alpha
+        expected.append(((total + reward * (length - 1)) / divisor, total, target))
+    expected.sort(reverse=True)
+    assert finished(found)[0] == [target for *_, target in expected[: len(finished(found)[0])]]
+    for column, values in enumerate((found.scores, found.log_probs)):
+        best = [one[column] for one in expected[:10]]
+        np.testing.assert_allclose(values[:10], best, rtol=1e-4, atol=1e-5)
+    (greedy,) = search(model, [Sentence(source)], n_best=1, beam_size=4, **options)
+    assert greedy.scores[0] <= expected[0][0] + 1e-5
+
+
 # Name -> (options, prefix, required phrases, which translations are allowed).
 REQUESTS = {
     "least": ({"min_length_factor": 1.0}, (), (), lambda t, s: len(t) >= len(s)),
