@@ -15,12 +15,13 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.data_pipeline.text_form import normalised
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
-from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, SPECIALS, UNK_ID
 from nmt_zoo.decoding.search.own_search import in_graph
 from nmt_zoo.decoding.search.terms import padded
 from nmt_zoo.models.base import TranslationModel
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
+END = SPECIALS[EOS_ID]  # A word table says how often a word becomes it, but it is no translation.
 
 
 def read_lexicon(path: str) -> dict[str, str]:
@@ -41,7 +42,7 @@ def read_lexicon(path: str) -> dict[str, str]:
                 f"{path}, line {number}: {line[:60]!r}; expected a source word, a target word and "
                 "a probability from 0 to 1"
             ) from None
-        if probability > best.get(source, ("", -math.inf))[1]:
+        if target != END and probability > best.get(source, ("", -math.inf))[1]:
             best[source] = (target, probability)
     if not best:
         raise UserError(f"{path}: empty; expected lines `source_word target_word probability`")

@@ -13,7 +13,7 @@ import numpy as np
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import write_lines
 from nmt_zoo.common.progress import Progress
-from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 from nmt_zoo.decoding.alignment.links import Link
 
 LEAST_PROBABLE = 0.01  # Less probable pairs occur together only by chance.
@@ -51,8 +51,8 @@ def table_entries(
 ) -> list[tuple[str, str, float]]:
     """Reads word pairs more probable than `threshold` from a model's word translation table.
 
-    Returns (source word, target word, t(e | f)) as `lexicon_entries`, without NULL and UNK, so that
-    the probabilities of a source word sum to less than 1. The number of source words without an
+    Returns (source word, target word, t(e | f)) as `lexicon_entries`, without UNK. `</s>` is a word
+    of both sides; as a source word, it is NULL. The number of source words without an
     entry is printed on standard error. `name` is the model's in errors.
     Raises UserError: the model has no table, or one of subword pieces, or no pair is so probable.
 
@@ -69,7 +69,7 @@ def table_entries(
             f"{name} translates pieces of words; a lexicon needs a model of words: train.py "
             "--tokenizer=word"
         )
-    first = len(SPECIALS)
+    first = EOS_ID  # The special before the words.
     source_words, target_words = tokenizer.source.words, tokenizer.target.words
     ids = np.array(sorted(range(first, len(source_words)), key=source_words.__getitem__), np.int32)
     rows_at_once = max(_CELLS // len(target_words), 1)

@@ -65,8 +65,11 @@ def test_a_table_has_the_probabilities_of_the_model(preset, tokenizer, monkeypat
     monkeypatch.setattr(lexicons, "_CELLS", 3 * len(tokenizer.target))  # Three rows at a time.
     model = make_model(preset, tokenizer)
     entries = table_entries(model, tokenizer, threshold=0.0)
-    assert [entry[0] for entry in entries[:: len(WORDS)]] == sorted(WORDS)
-    assert len(entries) == len(WORDS) ** 2 and not {*SPECIALS} & {e[1] for e in entries}
+    end = SPECIALS[EOS_ID]
+    assert [entry[0] for entry in entries[:: len(WORDS) + 1]] == [end, *sorted(WORDS)]
+    assert len(entries) == (len(WORDS) + 1) ** 2
+    assert {*SPECIALS} & {word for entry in entries for word in entry[:2]} == {end}
+    entries = [entry for entry in entries if end not in entry]
     sources, targets, found = zip(*entries, strict=True)
     pairs = tokenizer.source.encode(sources), tokenizer.target.encode(targets)
     pairs = [tf.constant(ids) for ids in pairs]
@@ -100,7 +103,7 @@ def test_a_word_that_was_not_there_in_training_is_left_out(tokenizer, capsys):
     ((source, target, probability),) = table_entries(model, tokenizer, threshold=0.1)
     assert (source, target) == ("dog", "Hund") and probability == pytest.approx(0.75, abs=0.02)
     assert (
-        "9 of 10 source words have no translation of probability above 0.1 and"
+        "10 of 11 source words have no translation of probability above 0.1 and"
         in capsys.readouterr().err
     )
 
@@ -123,7 +126,7 @@ def test_a_table_of_pieces_is_refused_and_one_of_listed_words_is_not(tmp_path):
         with pytest.raises(UserError, match="the model translates pieces of words"):
             table_entries(make_model("ibm1", pieces), pieces)
     words = listed("dog", "Hund")
-    assert len(table_entries(make_model("ibm1", words), words, threshold=0.0)) == 4
+    assert len(table_entries(make_model("ibm1", words), words, threshold=0.0)) == 9
 
 
 def test_a_threshold_that_nothing_reaches_is_named(tokenizer):
