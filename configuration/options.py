@@ -268,6 +268,23 @@ OPTIONS = [
         0.999,
     ),
     Option(
+        "smoothing_over",
+        "vocabulary",
+        "What label smoothing spreads its probability over. words: the share of <pad>, which is "
+        "never a target, does not count in the loss; slower.",
+        _LOSS,
+        choices=("vocabulary", "words"),
+    ),
+    Option(
+        "l2",
+        0.0,
+        "Factor on the sum of the squares of all matrices of weights, which is added to the loss "
+        "that is minimised, but not to the loss that is printed (0: none).",
+        _LOSS,
+        0.0,
+        1000.0,
+    ),
+    Option(
         "r_drop",
         0.0,
         "Weight alpha of R-Drop: two passes over each batch, whose dropout differs; the divergence "

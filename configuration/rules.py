@@ -41,6 +41,8 @@ _TRAIN = (
     Rule("new_vocabulary=True", (), ("teacher",), "the vocabulary of the teacher is used"),
     Rule("guide_weight", ("guide",)),
     Rule("teacher_weight", ("teacher",)),
+    Rule("smoothing_over=words", ("label_smoothing",)),
+    Rule("smoothing_over=words", (), ("teacher", "r_drop"), "they compare whole distributions"),
     Rule("num_pieces", (), ("vocab_file",), "the file has its pieces already"),
     Rule("keep_best_by=bleu", ("bleu_lines",)),
     Rule(

@@ -8,7 +8,7 @@ from nmt_zoo.models.phrases.sentence_options import FEATURES, NOTHING, options_o
 from nmt_zoo.models.phrases.stack_search import UNLIMITED
 from nmt_zoo.training.ways.counting import counting
 from nmt_zoo.training.ways.phrases import phrase_table
-from tests.unit.training.ways.phrases.extraction_test import arrays_of, random_text
+from tests.unit.training.phrases.extraction_test import arrays_of, random_text
 
 _BOS, _EOS, _SIZE = 2, 3, 9
 

@@ -36,13 +36,15 @@ LOSS_AVERAGES = ("tokens", "sentences")
 # Options that a model that predicts "scores" does not take, and why.
 _NOT_WITH_SCORES = {
     "label_smoothing": "which maximises its exact likelihood",
+    "smoothing_over": "which maximises its exact likelihood",
     "teacher": "which maximises its exact likelihood",
     "bpe_dropout": "whose table has only the word pairs of the usual pieces",
     "copy_share": "whose table has only the word pairs of the text",
     "token_dropout": "whose table has only the word pairs of the text",
 }
 # Options that are arguments of the update, by the same names.
-_OF_UPDATE = ["label_smoothing", "clip_norm", "loss_average", "jit_compile", "ema_decay", "r_drop"]
+_OF_UPDATE = ["label_smoothing", "smoothing_over", "l2", "clip_norm", "loss_average"]
+_OF_UPDATE += ["jit_compile", "ema_decay", "r_drop"]
 _NOT_GUIDED = "whose alignments are not an attention that training could guide"
 
 
@@ -54,7 +56,15 @@ class Gradient(WayOfTraining):
         *("max_sentences_per_batch", "accumulate_steps", "pad_to_bucket", "precision"),
         *("jit_compile", "ema_decay", "adam_beta_2", "weight_decay", "clip_norm"),
         *("learning_rate", "warmup_steps", "schedule", "decay_steps", "plateau_patience"),
-        *("loss_average", "label_smoothing", "r_drop", "bpe_dropout", "token_dropout"),
+        *(
+            "loss_average",
+            "label_smoothing",
+            "smoothing_over",
+            "l2",
+            "r_drop",
+            "bpe_dropout",
+            "token_dropout",
+        ),
         *("guide", "guide_weight", "teacher", "teacher_weight", "copy_share"),
     )
     takes_batches = True
@@ -134,6 +144,8 @@ class GradientUpdate(Update):
     optimizer: keras.optimizers.Optimizer
     _: KW_ONLY
     label_smoothing: float = 0.1  # In [0, 1).
+    smoothing_over: str = "vocabulary"  # Or "words": without padding, see `losses.Wanted`.
+    l2: float = 0.0  # Factor on the squares of matrices in the loss.
     clip_norm: float = 1.0  # Largest global norm of the gradient; 0 leaves it as it is.
     # "tokens": the loss is divided by the number of target tokens; "sentences": by the number of
     # sentences, so that a sentence counts in proportion to its length.
@@ -238,6 +250,9 @@ class GradientUpdate(Update):
 
     def apply(self, gradients: list[tf.Tensor], sums: tf.Tensor) -> dict[str, tuple]:
         """Changes the weights by the results of `gradients`; returns the metrics of `step`."""
+        if self.l2:
+            pairs = zip(gradients, self.model.trainable_variables, strict=True)
+            gradients = [g + 2 * self.l2 * w if len(w.shape) > 1 else g for g, w in pairs]
         norm, one = tf.linalg.global_norm(gradients), tf.ones([])
         if self.clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
@@ -276,12 +291,13 @@ class GradientUpdate(Update):
             "source_ids": batch["source_ids"],
             "target_in_ids": shift_right(target_ids, self.model.bos_id),
         }
-        wanted = Wanted(target_ids, self.model.pad_id, self.label_smoothing)
+        counts_padding = self.smoothing_over == "vocabulary"
+        wanted = Wanted(target_ids, self.model.pad_id, self.label_smoothing, counts_padding)
         if not training:
             outputs, weights, _ = self._outputs(inputs, training=False)
-            if weights:
+            if weights and counts_padding:
                 return projected_losses(outputs, weights, wanted)
-            return smoothed_cross_entropy(outputs, wanted)
+            return smoothed_cross_entropy(self._logits(outputs, weights), wanted)
         compared = None
         if self.r_drop or self.teacher:
             taught = self.teacher and self.teacher.predict(inputs)
@@ -291,10 +307,16 @@ class GradientUpdate(Update):
         if self.r_drop:  # Of equal inputs, dropped tokens too: only the network's dropout differs.
             inputs = twice(inputs)
         outputs, weights, attention = self._outputs(inputs, training=True)
-        loss, nll, tokens = training_losses(outputs, weights, wanted, compared)
+        if counts_padding:
+            loss, nll, tokens = training_losses(outputs, weights, wanted, compared)
+        else:
+            loss, nll, tokens = smoothed_cross_entropy(self._logits(outputs, weights), wanted)
         if attention is not None:
             loss += self.guide.loss(attention, batch)
         return loss, nll, tokens
+
+    def _logits(self, outputs, weights):
+        return outputs if weights is None else self.model.logits(outputs, weights)
 
     def _outputs(self, inputs, training):
         """Returns (logits, None, None), or (features, output weights, attention to be guided)."""

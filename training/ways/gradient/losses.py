@@ -29,6 +29,7 @@ class Wanted(NamedTuple):
     target_ids: tf.Tensor  # [B, T] int32
     pad_id: int
     label_smoothing: float  # e, in [0, 1)
+    counts_padding: bool = True  # Whether the share of padding in e counts in the loss.
 
     @property
     def mask(self) -> tf.Tensor:
@@ -45,6 +46,9 @@ def smoothed_cross_entropy(logits: tf.Tensor, wanted: Wanted) -> Losses:
         has a gradient.
     """
     loss, nll = _losses_of(logits, wanted.target_ids, wanted.label_smoothing)
+    if not wanted.counts_padding:
+        padding = logits[..., wanted.pad_id] - tf.reduce_logsumexp(logits, axis=-1)
+        loss += wanted.label_smoothing / logits.shape[-1] * padding
     mask = wanted.mask
     return (
         tf.reduce_sum(loss * mask),

@@ -232,6 +232,28 @@ def test_adamw_leaves_biases_and_layer_normalisation_alone():
         np.testing.assert_allclose(weight, np.full(weight.shape, expected), atol=1e-6)
 
 
+def test_l2_adds_the_squares_of_matrices_to_the_loss(whole):
+    changes, metrics = change(create_update(clip_norm=0, l2=0.01), batch())
+    weights = create_update().model.trainable_variables
+    penalty = [2 * 0.01 * w.numpy().ravel() * (len(w.shape) > 1) for w in weights]
+    np.testing.assert_allclose(changes, whole[0] - np.concatenate(penalty), atol=1e-5)
+    np.testing.assert_allclose(metrics["loss"], whole[1]["loss"], rtol=1e-6)
+
+
+def test_smoothing_over_words_leaves_padding_out_of_the_sum():
+    """The survey's formula: the inner sum over the classes begins after padding."""
+    update = create_update(clip_norm=0, smoothing_over="words", label_smoothing=0.3)
+    of_batch = batch()
+    target_in_ids = models.shift_right(of_batch["target_ids"], 2)
+    logits = update.model({"source_ids": of_batch["source_ids"], "target_in_ids": target_in_ids})
+    log_probs = tf.nn.log_softmax(logits).numpy()
+    labels = 0.7 * np.eye(11)[TARGET] + 0.3 / 11
+    expected = -((labels * log_probs)[..., 1:].sum(-1) * (TARGET != 0)).sum()
+    _, metrics = change(update, of_batch)
+    np.testing.assert_allclose(metrics["loss"][0], expected, rtol=1e-5)
+    np.testing.assert_allclose(update.evaluate(of_batch)["loss"][0], expected, rtol=1e-5)
+
+
 def test_a_moving_average_follows_the_weights_and_stands_in_for_them():
     weight = keras.Variable([1.0, 2.0])
     average = MovingAverage([weight], decay=0.5)

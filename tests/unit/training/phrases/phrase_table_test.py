@@ -8,7 +8,7 @@ import pytest
 from nmt_zoo.models.phrases.sentence_options import PhraseArrays
 from nmt_zoo.training.ways.counting.counting import estimate_discounts
 from nmt_zoo.training.ways.phrases import phrase_counts, phrase_table
-from tests.unit.training.ways.phrases.extraction_test import (
+from tests.unit.training.phrases.extraction_test import (
     arrays_of,
     every_pair,
     orientation,
