@@ -21,17 +21,16 @@ from nmt_zoo.models.base import (
     shift_right,
 )
 from nmt_zoo.models.layers.attention import MAX_DISTANCE, POSITIONS
-from nmt_zoo.models.layers.blocks import (
-    DecoderLayer,
-    EncoderLayer,
-    distinct,
-    layer_norm,
-)
 from nmt_zoo.models.layers.caches import padded
 from nmt_zoo.models.layers.dropout import Dropout
-from nmt_zoo.models.layers.embeddings import TokenEmbedding, sinusoidal_positions
-from nmt_zoo.models.layers.masks import attend_to, padding_mask
-from nmt_zoo.models.transformer_settings import layer_order
+from nmt_zoo.models.layers.embeddings import TokenEmbedding
+from nmt_zoo.models.layers.masks import padding_mask
+from nmt_zoo.models.layers.stacks import Decoder, Encoder, PositionalEncoding
+
+_OF_STACKS = (
+    *("width", "num_heads", "ffn_width", "dropout", "attention_dropout", "ffn_dropout", "norm"),
+    *("positions", "max_distance", "scale_scores", "share_layers", "distinct_layers"),
+)
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -119,18 +118,10 @@ class Transformer(TranslationModel):
             else None
         )
         self.embedding_dropout = Dropout(dropout, name="embedding_dropout", dtype=policy)
-
-        def layers(kind, side, count):
-            order = layer_order(count, distinct_layers, share_layers)
-            made = [kind(settings, name=f"{side}_{i}", dtype=policy) for i in range(max(order) + 1)]
-            # A layer whose weights several layers share is in the list several times.
-            return [made[i] for i in order]
-
-        self.encoder_layers = layers(EncoderLayer, "encoder", num_encoder_layers)
-        self.decoder_layers = layers(DecoderLayer, "decoder", num_decoder_layers)
-        # Pre-norm layers do not normalise their outputs, so one more normalisation ends each stack.
-        self.encoder_norm = layer_norm("encoder_norm", policy) if norm == "pre" else None
-        self.decoder_norm = layer_norm("decoder_norm", policy) if norm == "pre" else None
+        self.positions = PositionalEncoding(dtype=policy) if positions == "sinusoidal" else None
+        common = {name: settings[name] for name in _OF_STACKS}
+        self.encoder = Encoder(num_encoder_layers, **common, name="encoder", dtype=policy)
+        self.decoder = Decoder(num_decoder_layers, **common, name="decoder", dtype=policy)
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
@@ -139,45 +130,26 @@ class Transformer(TranslationModel):
         self.target_embedding.build()
         if self.source_embedding is not self.target_embedding:
             self.source_embedding.build()
-        for layer in distinct((*self.encoder_layers, *self.decoder_layers)):
-            layer.build()
-        for layer in (self.encoder_norm, self.decoder_norm, self.output_layer):
-            if layer is not None:
-                layer.build((None, None, self.width))
+        for stack in (self.encoder, self.decoder):
+            stack.build()
+        if self.output_layer is not None:
+            self.output_layer.build((None, None, self.width))
         self.built = True
 
     def _embed(self, embedding, ids, training=None):
-        x = self._placed(embedding(ids), ops.arange(ops.shape(ids)[1]))  # [B, T] -> [B, T, D]
+        x = embedding(ids)  # [B, T] -> [B, T, D]
+        x = x if self.positions is None else self.positions(x)
         return self.embedding_dropout(x, training=training)
-
-    def _placed(self, x, positions):
-        """Adds the sinusoids of positions `[T]` to `[..., T, D]`, if positions are sinusoidal."""
-        if self.settings["positions"] != "sinusoidal":
-            return x
-        return x + ops.cast(sinusoidal_positions(positions, self.width), x.dtype)
 
     def _encode(self, source_ids, training):
         source_mask = padding_mask(source_ids, self.pad_id)
         x = self._embed(self.source_embedding, source_ids, training=training)
-        maps = []
-        for layer in self.encoder_layers:
-            x, weights = layer(x, attend_to(source_mask), training=training)
-            maps.append(weights)
-        if self.encoder_norm is not None:
-            x = self.encoder_norm(x)
+        x, maps = self.encoder(x, source_mask, training=training)
         return x, source_mask, maps
 
     def _decode(self, target_in_ids, memory, source_mask, training):
         x = self._embed(self.target_embedding, target_in_ids, training=training)
-        self_maps, cross_maps = [], []
-        for layer in self.decoder_layers:
-            x, self_weights, cross_weights = layer(x, memory, source_mask, training=training)
-            self_maps.append(self_weights)
-            cross_maps.append(cross_weights)
-        return self._normalised(x), self_maps, cross_maps
-
-    def _normalised(self, x):
-        return x if self.decoder_norm is None else self.decoder_norm(x)
+        return self.decoder(x, memory, source_mask, training=training)
 
     def features(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         return self.features_and_alignment(inputs, training)[0]
@@ -201,12 +173,11 @@ class Transformer(TranslationModel):
         if self.output_layer is None:
             # Products of a few rows with a transposed matrix take up to 15 times as long.
             self.frozen_output = Frozen(self.output_weights()[0])
-        for layer in distinct(self.decoder_layers):
-            layer.self_attention.freeze()
+        self.decoder.freeze()
 
     def frozen(self) -> list[Frozen]:
-        joined = [layer.self_attention.joined for layer in distinct(self.decoder_layers)]
-        return [each for each in (self.frozen_output, *joined) if each is not None]
+        output = [] if self.frozen_output is None else [self.frozen_output]
+        return [*output, *self.decoder.frozen()]
 
     def output_weights(self) -> tuple[Tensor, Tensor | None]:
         """Returns the output layer's weights, or the transposed target embeddings (section 3.4)."""
@@ -220,22 +191,12 @@ class Transformer(TranslationModel):
     def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
         """Context: `source_mask [B, S]`; `cross_keys`, `cross_values`, `[B, H, S, d]` per layer."""
         memory, source_mask, _ = self._encode(source_ids, training)
-        by_layer = {
-            layer: layer.cross_attention.project_memory(memory)
-            for layer in distinct(self.decoder_layers)
-        }
-        projected = [by_layer[layer] for layer in self.decoder_layers]
-        return {
-            "source_mask": source_mask,
-            "cross_keys": [keys for keys, _ in projected],
-            "cross_values": [values for _, values in projected],
-        }
+        keys, values = self.decoder.project_memory(memory)
+        return {"source_mask": source_mask, "cross_keys": keys, "cross_values": values}
 
     def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
         """State: self-attention `keys`, `values`, `[B, H, t, d]` per layer; t grows from 0."""
-        batch_size = ops.shape(context["source_mask"])[0]
-        caches = [layer.self_attention.empty_cache(batch_size) for layer in self.decoder_layers]
-        return {"keys": [keys for keys, _ in caches], "values": [values for _, values in caches]}
+        return self.decoder.empty_caches(ops.shape(context["source_mask"])[0])
 
     def with_room(self, state: dict[str, Any], room: int | Tensor) -> dict[str, Any]:
         """As `Searchable`; the caches become an entry `with_room`, with `[N, H, room, d]` each."""
@@ -245,25 +206,15 @@ class Transformer(TranslationModel):
     def step_features(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
     ) -> tuple[Tensor, dict[str, Any], Tensor]:
-        x = self._placed(self.target_embedding(token_ids), ops.reshape(step, (1,)))  # [N, D]
+        x = self.target_embedding(token_ids)  # [N, D]
+        if self.positions is not None:
+            x = self.positions(x, ops.reshape(step, (1,)))
         has_room = "with_room" in state
         caches, position = (state["with_room"], step) if has_room else (state, None)
-        keys, values, cross_maps = [], [], []
-        for index, layer in enumerate(self.decoder_layers):
-            x, cache, weights = layer.step(  # weights [B, H, K, S]
-                x,
-                (caches["keys"][index], caches["values"][index]),
-                context["cross_keys"][index],
-                context["cross_values"][index],
-                context["source_mask"],
-                position,
-            )
-            keys.append(cache[0])
-            values.append(cache[1])
-            cross_maps.append(weights)
-        attention = by_hypothesis(self._alignment(cross_maps))  # [B, K, S] -> [N, S]
-        caches = {"keys": keys, "values": values}
-        return self._normalised(x), {"with_room": caches} if has_room else caches, attention
+        memory = context["cross_keys"], context["cross_values"]
+        x, caches, maps = self.decoder.step(x, caches, memory, context["source_mask"], position)
+        attention = by_hypothesis(self._alignment(maps))  # [B, K, S] -> [N, S]
+        return x, {"with_room": caches} if has_room else caches, attention
 
     def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
         memory, source_mask, encoder_maps = self._encode(source_ids, training=False)

@@ -137,7 +137,7 @@ def never_end(model):
     """
     from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 
-    norm = model.decoder_norm or model.decoder_layers[-1].around_feed_forward.norm
+    norm = model.decoder.norm or model.decoder.layers[-1].around_feed_forward.norm
     for weight, first in ((norm.gamma, 0.0), (norm.beta, 1.0)):
         weight.assign([first, *np.array(weight)[1:]])
     embeddings = np.array(model.target_embedding.embeddings)

@@ -53,7 +53,7 @@ class Weights(NamedTuple):
     """A Transformer as CTranslate2 needs it, which may be read without TensorFlow."""
 
     settings: dict[str, Any]  # Of `Transformer`, those that shape its computation at least.
-    arrays: dict[str, np.ndarray]  # By name, such as "encoder_0/self_attention/query/kernel".
+    arrays: dict[str, np.ndarray]  # By name, such as "encoder/layer_0/self_attention/query/kernel".
 
     @property
     def count(self) -> int:
@@ -166,11 +166,11 @@ def _spec(package, of_model, num_positions, as_bfloat16):
         if stores_positions(settings):
             stack.position_encodings.encodings = positions
         if settings["norm"] == "pre":
-            _set_norm(stack.layer_norm, weights, f"{name}_norm")
+            _set_norm(stack.layer_norm, weights, f"{name}/norm")
         sharing = settings["distinct_layers"], settings["share_layers"]
         order = layer_order(len(stack.layer), *sharing)
         for layer, ours in zip(stack.layer, order, strict=True):
-            _set_layer(layer, weights, f"{name}_{ours}")
+            _set_layer(layer, weights, f"{name}/layer_{ours}")
     return spec
 
 

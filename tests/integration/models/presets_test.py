@@ -172,7 +172,7 @@ def published_size(preset, vocab_size):
     """Counts a preset's parameters from its first layers; all layers of a side have equal size."""
     settings = models.preset_settings(preset)
     model = models.create(preset, 2, 2, num_encoder_layers=1, num_decoder_layers=1)
-    (encoder,), (decoder,) = model.encoder_layers, model.decoder_layers
+    (encoder,), (decoder,) = model.encoder.layers, model.decoder.layers
     return (
         model.count_params()
         + (vocab_size - 2) * settings["width"]

@@ -7,6 +7,8 @@ import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.models.layers.blocks import distinct
+from nmt_zoo.models.layers.embeddings import sinusoidal_positions
+from nmt_zoo.models.layers.stacks import Decoder, Encoder, PositionalEncoding
 
 SMALL = {"num_encoder_layers": 4, "num_decoder_layers": 3, "width": 16, "num_heads": 2}
 SMALL |= {"ffn_width": 24, "norm": "pre"}
@@ -61,16 +63,16 @@ def test_steps_equal_the_whole_pass(settings):
 def test_shared_layers_compute_what_equal_layers_would():
     shared, spelled_out = create(**SHARED), create()
     for side, order in (("encoder", [0, 1, 1, 0]), ("decoder", [0, 1, 1])):
-        layers, copies = (getattr(model, f"{side}_layers") for model in (shared, spelled_out))
-        assert [layer.name for layer in layers] == [f"{side}_{i}" for i in order]
+        layers, copies = (getattr(model, side).layers for model in (shared, spelled_out))
+        assert [layer.name for layer in layers] == [f"layer_{i}" for i in order]
         assert len(distinct(layers)) == 2 and len(distinct(copies)) == len(copies)
         for layer, copy in zip(layers, copies, strict=True):
             copy.set_weights(layer.get_weights())
     ours = {weight.path.partition("/")[2]: weight for weight in shared.weights}
     for weight in spelled_out.weights:  # Embeddings and normalisations outside the layers.
         path = weight.path.partition("/")[2]
-        if not path.startswith(("encoder_2", "encoder_3", "decoder_2")):
-            weight.assign(ours[path] if not path[8:9].isdigit() else weight)
+        if "/layer_" not in path:
+            weight.assign(ours[path])
     close(logits(shared), logits(spelled_out))
     close(stepped(shared), stepped(spelled_out))
     assert shared.count_params() < 0.7 * spelled_out.count_params()
@@ -92,3 +94,33 @@ def test_only_sinusoids_depend_on_where_a_source_begins(positions):
     later = tf.pad(SOURCE, [[0, 0], [2, 0]])  # Padding before the words; attention masks it.
     change = np.abs(logits(model, later) - logits(model)).max()
     assert change > 1e-2 if positions == "sinusoidal" else change < 1e-4
+
+
+def test_stacks_are_layers_of_their_own():
+    """As in a model that someone builds from them."""
+    sizes = {"num_layers": 2, "width": 8, "num_heads": 2, "ffn_width": 12, "norm": "pre"}
+    encoder, decoder = Encoder(**sizes, dropout=0.0), Decoder(**sizes, dropout=0.0)
+    ids = keras.Input((None,), dtype="int32")
+    embedded = PositionalEncoding()(keras.layers.Embedding(11, 8)(ids))
+    mask = keras.Input((None,), dtype="bool")
+    memory, maps = encoder(embedded, mask)
+    assert len(maps) == 2
+    model = keras.Model([ids, mask], [memory, decoder(embedded, memory, mask)[0]])
+    inputs = SOURCE, SOURCE != 0
+    first, second = model(inputs)
+    assert first.shape == second.shape == (2, 5, 8)
+    for layer in (encoder, decoder):
+        copy = type(layer).from_config(layer.get_config())
+        copy.build()
+        copy.set_weights(layer.get_weights())
+        given = (
+            (embedded_of(model), SOURCE != 0) if layer is encoder else (first, first, SOURCE != 0)
+        )
+        close(copy(*given)[0], layer(*given)[0])
+
+
+def embedded_of(model):
+    embedding = next(x for x in model.layers if isinstance(x, keras.layers.Embedding))
+    expected = embedding(SOURCE) + sinusoidal_positions(tf.range(5), 8)
+    close(PositionalEncoding()(embedding(SOURCE)), expected)
+    return expected

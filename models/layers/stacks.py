@@ -1,0 +1,202 @@
+"""The encoder and the decoder of the Transformer, each as one layer; and its positions."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from nmt_zoo.models.base import Frozen, Tensor, settings_of
+from nmt_zoo.models.layers.attention import MAX_DISTANCE
+from nmt_zoo.models.layers.blocks import (
+    DecoderLayer,
+    EncoderLayer,
+    StackLayer,
+    distinct,
+    layer_norm,
+)
+from nmt_zoo.models.layers.embeddings import sinusoidal_positions
+from nmt_zoo.models.layers.masks import attend_to
+from nmt_zoo.models.transformer_settings import layer_order
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class PositionalEncoding(keras.layers.Layer):
+    """Adds the sinusoids of positions, Vaswani et al. 2017, section 3.5.
+
+    Example:
+        >>> PositionalEncoding()(ops.zeros((1, 2, 4)))[0, 0]
+        <tf.Tensor: shape=(4,), dtype=float32, numpy=array([0., 1., 0., 1.], dtype=float32)>
+    """
+
+    def build(self, input_shape: Any = None) -> None:
+        self.built = True
+
+    def call(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        """`x [..., T, D]`, D even; `positions [T]` int32, None: from 0 -> `[..., T, D]`."""
+        positions = ops.arange(ops.shape(x)[-2]) if positions is None else positions
+        return x + ops.cast(sinusoidal_positions(positions, x.shape[-1]), x.dtype)
+
+
+class Stack(keras.layers.Layer):
+    """Base of `Encoder` and `Decoder`.
+
+    Args:
+        num_layers: number of layers, at least 1.
+        width, num_heads, ffn_width, dropout, attention_dropout, ffn_dropout, norm, positions,
+            max_distance, scale_scores, share_layers, distinct_layers: as of
+            `models.transformer.Transformer`. Sinusoidal positions are to be in the input.
+    """
+
+    layer_class = StackLayer
+
+    def __init__(
+        self,
+        num_layers: int,
+        width: int,
+        num_heads: int,
+        ffn_width: int,
+        *,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        ffn_dropout: float = 0.0,
+        norm: str = "post",
+        positions: str = "sinusoidal",
+        max_distance: int = MAX_DISTANCE,
+        scale_scores: bool = True,
+        share_layers: str = "none",
+        distinct_layers: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        settings = settings_of(locals())
+        super().__init__(**kwargs)
+        self.settings = settings
+        order = layer_order(num_layers, distinct_layers, share_layers)
+        made = [
+            self.layer_class(settings, name=f"layer_{i}", dtype=self.dtype_policy)
+            for i in range(max(order) + 1)
+        ]
+        # A layer whose weights several layers share is in the list several times.
+        self.layers = [made[i] for i in order]
+        # Pre-norm layers do not normalise their outputs, so one more normalisation ends the stack.
+        self.norm = layer_norm("norm", self.dtype_policy) if norm == "pre" else None
+
+    def build(self, *shapes: Any) -> None:
+        for layer in distinct(self.layers):
+            layer.build()
+        if self.norm is not None:
+            self.norm.build((None, None, self.settings["width"]))
+        self.built = True
+
+    def normalised(self, x: Tensor) -> Tensor:
+        """Applies the normalisation that ends a stack of pre-norm layers."""
+        return x if self.norm is None else self.norm(x)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), **self.settings}
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class Encoder(Stack):
+    """Layers of self-attention and feed-forward networks.
+
+    Example:
+        >>> encoder = Encoder(num_layers=2, width=8, num_heads=2, ffn_width=16)
+        >>> x, maps = encoder(ops.ones((1, 3, 8)), ops.ones((1, 3), "bool"))
+        >>> x.shape, len(maps)
+        (TensorShape([1, 3, 8]), 2)
+    """
+
+    layer_class = EncoderLayer
+
+    def call(
+        self, x: Tensor, source_mask: Tensor, training: bool | None = None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """`x [B, S, D]`, `source_mask [B, S]` bool -> x, the weights `[B, H, S, S]` of each layer."""
+        maps = []
+        for layer in self.layers:
+            x, weights = layer(x, attend_to(source_mask), training=training)
+            maps.append(weights)
+        return self.normalised(x), maps
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class Decoder(Stack):
+    """Layers of masked self-attention, attention to the source, and feed-forward networks.
+
+    `call` takes whole sequences; `step` takes one position and caches. Both give equal results.
+    Example:
+        >>> decoder = Decoder(num_layers=2, width=8, num_heads=2, ffn_width=16)
+        >>> x, memory = ops.ones((1, 5, 8)), ops.ones((1, 3, 8))
+        >>> decoder(x, memory, ops.ones((1, 3), "bool"))[0].shape
+        TensorShape([1, 5, 8])
+    """
+
+    layer_class = DecoderLayer
+
+    def call(
+        self, x: Tensor, memory: Tensor, source_mask: Tensor, training: bool | None = None
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Decodes whole target sequences.
+
+        `x [B, T, D]`, `memory [B, S, D]`, `source_mask [B, S]` bool -> x, the weights of
+        self-attention `[B, H, T, T]` and those of cross-attention `[B, H, T, S]` of all layers.
+        """
+        self_maps, cross_maps = [], []
+        for layer in self.layers:
+            x, self_weights, cross_weights = layer(x, memory, source_mask, training=training)
+            self_maps.append(self_weights)
+            cross_maps.append(cross_weights)
+        return self.normalised(x), self_maps, cross_maps
+
+    def project_memory(self, memory: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """`[B, S, D]` -> keys and values of every layer, `[B, H, S, d]` each."""
+        by_layer = {
+            layer: layer.cross_attention.project_memory(memory) for layer in distinct(self.layers)
+        }
+        projected = [by_layer[layer] for layer in self.layers]
+        return [keys for keys, _ in projected], [values for _, values in projected]
+
+    def empty_caches(self, batch_size: int | Tensor) -> dict[str, list[Tensor]]:
+        """Makes the caches `keys` and `values` of no position: `[B, H, 0, d]` for each layer."""
+        caches = [layer.self_attention.empty_cache(batch_size) for layer in self.layers]
+        return {"keys": [keys for keys, _ in caches], "values": [values for _, values in caches]}
+
+    def step(
+        self,
+        x: Tensor,
+        caches: dict[str, list[Tensor]],
+        memory: tuple[list[Tensor], list[Tensor]],
+        source_mask: Tensor,
+        position: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, list[Tensor]], list[Tensor]]:
+        """Decodes the target position after those of the caches.
+
+        `x [N, D]`; `caches` as of `empty_caches`, with N rows; `memory` from `project_memory`;
+        `source_mask [B, S]` bool; `position` as in `MaskedMultiHeadAttention.step` -> x, caches
+        and weights of cross-attention, `[B, H, K, S]`, of all layers.
+        """
+        keys, values, maps = [], [], []
+        for index, layer in enumerate(self.layers):
+            x, (new_keys, new_values), weights = layer.step(
+                x,
+                (caches["keys"][index], caches["values"][index]),
+                memory[0][index],
+                memory[1][index],
+                source_mask,
+                position,
+            )
+            keys.append(new_keys)
+            values.append(new_values)
+            maps.append(weights)
+        return self.normalised(x), {"keys": keys, "values": values}, maps
+
+    def freeze(self) -> list[Frozen]:
+        """Joins projections of self-attention, see `Searchable.freeze`; returns them."""
+        for layer in distinct(self.layers):
+            layer.self_attention.freeze()
+        return self.frozen()
+
+    def frozen(self) -> list[Frozen]:
+        """Returns what decoding reads besides the weights, after `freeze`."""
+        joined = (layer.self_attention.joined for layer in distinct(self.layers))
+        return [each for each in joined if each is not None]
