@@ -141,7 +141,9 @@ def main(argv):
                 record = with_thot(folder, output)
             else:
                 record = with_zoo(system, folder, output)
-            scores = corpus_scores(read_lines(output), references, tokenize="none")
+            scores = corpus_scores(
+                read_lines(output), references, tokenize="none", metrics=["bleu", "chrf"]
+            )
             record["bleu"], record["chrf"] = (round(scores[n].score, 2) for n in ("bleu", "chrf"))
             record["brevity"] = round(scores["bleu"].bp, 3)
             record["lines_per_second"] = round(len(references[0]) / record["decoding_seconds"], 1)

@@ -99,8 +99,8 @@ BY_WAY = {
     },
     # Each step adds the 100 best translations of the validation text.
     "tuning": {
-        "max_steps": 10,
-        "patience": 4,
+        "max_steps": 8,
+        "patience": 2,
         "eval_every_steps": 1,
         "save_every_steps": 1,
         "log_every_steps": 1,

@@ -111,7 +111,7 @@ class Encoder(Stack):
     def call(
         self, x: Tensor, source_mask: Tensor, training: bool | None = None
     ) -> tuple[Tensor, list[Tensor]]:
-        """`x [B, S, D]`, `source_mask [B, S]` bool -> x, the weights `[B, H, S, S]` of each layer."""
+        """`x [B, S, D]`, `source_mask [B, S]` bool -> x, weights `[B, H, S, S]` of each layer."""
         maps = []
         for layer in self.layers:
             x, weights = layer(x, attend_to(source_mask), training=training)
