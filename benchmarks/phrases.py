@@ -127,6 +127,7 @@ def main(argv):
     """Runs every system on every text, and writes its scores."""
     del argv
     os.chdir(ROOT)
+    RESULTS.mkdir(parents=True, exist_ok=True)
     for name in chosen(FLAGS.only, TEXTS, "text"):
         folder = prepare(name)
         references = [read_lines(folder / "test.trg")]
