@@ -69,6 +69,7 @@ BY_MODEL = {
     # With a clipped gradient, recurrent models train well at high rates; larger models at lower.
     "rnn_attention": {**_LOOPS, "learning_rate": 1e-3, "warmup_steps": 1000},
     "lstm_seq2seq": _SMALL_LSTM,
+    "lm_sep": _SMALL_LSTM,
     "gru_bahdanau": {**_LOOPS, "learning_rate": 5e-4, "warmup_steps": 1000},
     "lstm_luong": _SMALL_LSTM,
     "lstm_luong_deep": _SMALL_LSTM,

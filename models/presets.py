@@ -88,6 +88,14 @@ PRESETS = {
         | {"input_feeding": False, "reverse_source": True, "initial_state": "final"},
         "Sutskever et al. 2014 (4 layers of 1000) in the sizes of lstm_luong; no published score",
     ),
+    "lm_sep": (
+        RecurrentTranslationModel,
+        _recurrent(64, 128, 128, (0.25, 0.25, 0.25), bidirectional=False, score="none")
+        | {"input_feeding": False, "reverse_source": True, "initial_state": "final"}
+        | {"one_network": True},
+        "one LSTM that reads the source and goes on with the target: lstm_seq2seq with one network "
+        "for both; no published score",
+    ),
     "gru_bahdanau": (
         RecurrentTranslationModel,
         _recurrent(620, 1000, 1000, (0.0, 0.0, 0.0), cell="gru", score="additive", rank=1000)

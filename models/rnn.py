@@ -61,8 +61,11 @@ class RecurrentTranslationModel(TranslationModel):
             `h_t = tanh(W f_t) + f_t`.
         reverse_source: whether to read the source, without its final `</s>`, from its end.
             Attention is reported in the order of the text.
-        source_start: whether the encoder reads `<s>` before the source; no state of it is attended
-            to.
+        source_start: whether the encoder reads `<s>` before the source, to which there is no
+            attention.
+        one_network: whether the decoder reads the source, too, so that a single network reads
+            source, end, start and target one after the other. Needs score=none,
+            initial_state=final and sides of the same shape.
         initial_state: the decoder's first state: "zero"; "final", the encoder's last state, where
             the top layer starts the top layer, and so on down; "projected", `W` times the encoder's
             last state; or "projected_tanh", `tanh(W ... + b)`. The last state of a bidirectional
@@ -107,6 +110,7 @@ class RecurrentTranslationModel(TranslationModel):
         lexical: bool = False,
         reverse_source: bool = False,
         source_start: bool = False,
+        one_network: bool = False,
         initial_state: str = "zero",
         combine: str = "tanh",
         embedding_dropout: float = 0.25,
@@ -133,8 +137,11 @@ class RecurrentTranslationModel(TranslationModel):
             if convolution_width
             else None
         )
-        self.encoder_layers = [self._encoder_layer(index) for index in range(num_encoder_layers)]
         self.decoder = RecurrentDecoder(settings, self.memory_width, name="decoder", dtype=policy)
+        if one_network:
+            self.encoder_layers = [*self.decoder.stack]
+        else:
+            self.encoder_layers = [self._encoder_layer(i) for i in range(num_encoder_layers)]
         self.start_projections = self._start_projections()
         self.output_layer = keras.layers.Dense(target_vocab_size, name="output", dtype=policy)
         self.lexical_hidden = self.lexical_output = None
@@ -197,8 +204,10 @@ class RecurrentTranslationModel(TranslationModel):
         embedding_width = self.settings["embedding_width"]
         for layer in (self.source_embedding, self.target_embedding):
             layer.build((None, None))
-        for layer in (*self.encoder_layers, self.decoder):
-            layer.build()
+        self.decoder.build()
+        for layer in self.encoder_layers:
+            if not layer.built:
+                layer.build()
         for layer in self.start_projections:
             layer.build((None, self.memory_width))
         self.output_layer.build((None, None, self.settings["decoder_units"]))
@@ -369,6 +378,17 @@ def _check_connections(settings):
             settings["initial_state"] != "zero",
             "initial_state must be one of final, projected, projected_tanh with score=none, or "
             "nothing of the source would reach the decoder; found 'zero'",
+        )
+    if settings["one_network"]:
+        alike = ("num_encoder_layers", "num_decoder_layers"), ("encoder_units", "decoder_units")
+        require(
+            settings["score"] == "none"
+            and settings["initial_state"] == "final"
+            and not (settings["bidirectional"] or settings["convolution_width"])
+            and not settings["input_feeding"]
+            and all(settings[one] == settings[other] for one, other in alike),
+            "one_network needs score=none, initial_state=final, bidirectional=False, "
+            "input_feeding=False, convolution_width=0 and as many layers and units on both sides",
         )
     if settings["score"] == "dot":
         require(

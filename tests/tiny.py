@@ -48,6 +48,7 @@ SMALL_ANYWHERE = {
 # Preset -> settings that keep it valid, or different from all other presets, at that size.
 SMALL_PRESETS = {
     "lstm_seq2seq": {"encoder_units": 16},
+    "lm_sep": {"encoder_units": 16},
     "lstm_luong_deep": {"num_encoder_layers": 2, "num_decoder_layers": 2},
 }
 

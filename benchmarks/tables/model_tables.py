@@ -38,6 +38,7 @@ MODELS = {
         "europarl10k",
         "beam",
     ),
+    "lm_sep": ("one LSTM reads the source and continues it", "demo_alignment", "bleu"),
     "gru_bahdanau": ("GRU with additive attention, 2015", MULTI30K, "bleu"),
     "lstm_luong": ("small LSTM with attention and input feeding", "europarl10k", "beam"),
     "lstm_luong_deep": ("`lstm_luong` with 2 + 3 layers", "europarl10k", "beam"),

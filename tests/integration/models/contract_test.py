@@ -94,6 +94,7 @@ TINY_PRESETS = {
     "transformer_tiny": {"tie_embeddings": "target"},
     "transformer_small": {"tie_embeddings": "target"},
     "lstm_seq2seq": {"encoder_units": 16},
+    "lm_sep": {"encoder_units": 16},
     # Several layers in both, so that these presets make one case.
     "lstm_luong": {"num_encoder_layers": 2, "num_decoder_layers": 2},
     "lstm_luong_deep": {"num_decoder_layers": 2},

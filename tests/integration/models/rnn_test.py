@@ -111,6 +111,22 @@ def test_the_encoder_can_read_the_start_of_the_sentence_first():
         close(read[0][row, : len(states) - 1], states[1:], 1e-5)
 
 
+def test_one_network_reads_source_start_and_target_one_after_the_other():
+    model = create("lm_sep", encoder_units=6, decoder_units=6)
+    w = weights_of(model)
+    logits = model(inputs()).numpy()
+    (layer,) = model.encoder_layers
+    assert layer is model.decoder.stack[0]
+    for row, (source, target) in enumerate(zip(SOURCE, TARGET, strict=True)):
+        words, target = source[source != PAD], target[target != PAD]
+        read = [*words[-2::-1], words[-1]]  # Reversed, except `</s>`.
+        tables = w["source_embedding/embeddings"], w["target_embedding/embeddings"]
+        text = np.concatenate([tables[0][read], tables[1][[BOS, *target[:-1]]]])
+        outputs, _ = layer(single(text[None]))
+        expected = outputs[0, len(read) :] @ w["output/kernel"] + w["output/bias"]
+        close(logits[row, : target.size], expected, 1e-4)
+
+
 # The decoder
 
 

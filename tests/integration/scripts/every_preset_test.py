@@ -58,6 +58,7 @@ LIKE_ANOTHER = (
     *("rnn_attention", "lstm_luong", "lstm_luong_deep", "lstm_conv"),
     *("transformer_coursework", "transformer_small", "transformer_base", "transformer_big"),
     "transformer_deep_shallow",
+    "lm_sep",
 )
 # Presets that are exported here. scripts_test.py exports a Transformer, also to a program in C;
 # `make test-slow` exports all presets, here and in exports_test.py.

@@ -32,34 +32,35 @@ class PairCounts(NamedTuple):
     """The distinct phrase pairs of a text, by rising key."""
 
     keys: np.ndarray  # [P] int64, source node times the number of target nodes, plus target node
-    counts: np.ndarray  # [P] int64, occurrences
-    orientations: np.ndarray  # [P, 6] int64, occurrences by orientation before, and behind
-    # [P, 2] float64: sums of `LexicalWeights` of source and target of one occurrence, the one with
+    counts: np.ndarray  # [P] int32, occurrences
+    orientations: np.ndarray  # [P, 6] int32, occurrences by orientation before, and behind
+    # [P, 2] float32: sums of `LexicalWeights` of source and target of one occurrence, the one with
     # the largest sum of both, as Koehn et al. 2003, equation 5, takes the largest.
     lexical: np.ndarray
-    places: np.ndarray  # [P, 2] int64, start of that occurrence in source and target text
+    places: np.ndarray  # [P, 2] int32, start of that occurrence in source and target text
 
 
 def number_phrases(side: EncodedSide, vocab_size: int, max_length: int) -> tuple[Trie, np.ndarray]:
     """Numbers the phrases of a text of up to `max_length` words.
 
-    Returns (the `Trie`; `[max_length, N]` int64, in row n - 1 the node of the phrase of n words
+    Returns (the `Trie`; `[max_length, N]` int32, in row n - 1 the node of the phrase of n words
     that begins at each position, or -1 if the sentence ends before).
     """
     ids = side.ids.astype(np.int64)
     left = np.repeat(np.cumsum(side.lengths, dtype=np.int64), side.lengths) - 1
     left -= np.arange(ids.size)  # Words from each position to the end of its sentence.
-    nodes, keys, first_nodes = [np.where(left > 0, ids, -1)], [np.zeros(0, np.int64)], [0]
-    first = vocab_size
+    nodes = np.full((max_length, ids.size), -1, np.int32)
+    nodes[0] = np.where(left > 0, ids, -1)
+    keys, first_nodes, first = [np.zeros(0, np.int64)], [0], vocab_size
     for length in range(2, max_length + 1):
         starts = np.flatnonzero(left >= length)
-        found, numbers, *_ = number_keys(nodes[-1][starts] * vocab_size + ids[starts + length - 1])
-        nodes.append(np.full(ids.size, -1))
-        nodes[-1][starts] = first + numbers
+        before = nodes[length - 2, starts].astype(np.int64)
+        found, numbers, *_ = number_keys(before * vocab_size + ids[starts + length - 1])
+        nodes[length - 1, starts] = first + numbers
         keys.append(found)
         first_nodes.append(first)
         first += found.size
-    return Trie(vocab_size, np.concatenate(keys), [*first_nodes, first]), np.stack(nodes)
+    return Trie(vocab_size, np.concatenate(keys), [*first_nodes, first]), nodes
 
 
 def lexical_weights(
@@ -140,19 +141,24 @@ def _count(text, shift, nodes, num_target_nodes, lexical, max_length):
     starts = pairs.source_start + shift[0], pairs.target_start + shift[1]
     lengths = pairs.source_end - pairs.source_start, pairs.target_end - pairs.target_start
     source, target = (
-        some[length - 1, start] for some, length, start in zip(nodes, lengths, starts, strict=True)
+        some[length - 1, start].astype(np.int64)
+        for some, length, start in zip(nodes, lengths, starts, strict=True)
     )
     weights = [
         sums[start + length] - sums[start]
         for sums, start, length in zip(lexical, starts, lengths, strict=True)
     ]
     rows = np.arange(kinds.shape[0])
-    by_kind = np.zeros((rows.size, 6), np.int64)
+    by_kind = np.zeros((rows.size, 6), np.int32)
     by_kind[rows, kinds[:, 0]] = 1
     by_kind[rows, 3 + kinds[:, 1]] = 1
     keys = source * num_target_nodes + target
     found = PairCounts(
-        keys, np.ones(rows.size, np.int64), by_kind, np.stack(weights, 1), np.stack(starts, 1)
+        keys,
+        np.ones(rows.size, np.int32),
+        by_kind,
+        np.stack(weights, 1).astype(np.float32),
+        np.stack(starts, 1).astype(np.int32),
     )
     return _merged([found])
 

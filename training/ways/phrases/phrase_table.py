@@ -65,6 +65,7 @@ def estimate(
     )
     nodes = source_nodes, target_nodes
     pairs = count_pairs(corpus, counts, links, nodes, target.num_nodes, max_length)
+    del source_nodes, target_nodes, nodes
     ends = pairs.keys // target.num_nodes, pairs.keys % target.num_nodes
     given_target, given_source = (
         conditional(pairs.counts, ends[1 - side], ends[side]) for side in (0, 1)
@@ -78,7 +79,8 @@ def estimate(
         for trie, node in zip((source, target), ends, strict=True)
     ]
     source_keys, first_pairs = _kept_nodes(source, ends[0][kept])
-    words, starts = _words(corpus.target.ids, pairs.places[kept, 1], lengths[1])
+    places = pairs.places[kept].astype(np.int64)
+    words, starts = _words(corpus.target.ids, places[:, 1], lengths[1])
     return PhraseTable(
         source_keys,
         first_pairs,
@@ -86,7 +88,7 @@ def estimate(
         words,
         scores[kept].astype(np.float32),
         _orientation_scores(pairs, kept),
-        _inner_links(link_text(corpus, counts, links), pairs.places[kept], lengths),
+        _inner_links(link_text(corpus, counts, links), places, lengths),
         pairs.keys.size,
     )
 
