@@ -19,6 +19,7 @@ from nmt_zoo.models.phrases.phrase_decoder import BEAM_SIZE, PhraseDecoder, link
 from nmt_zoo.models.phrases.sentence_options import (
     FEATURES,
     FIRST_WEIGHTS,
+    GIVEN_SOURCE,
     LONGEST,
     PhraseArrays,
 )
@@ -191,6 +192,27 @@ class PhraseModel(TranslationModel):
         phrase alike.
         """
         return {"decoder/0/cross": self._maps(source_ids, target_ids)}
+
+    def translations(self, source_ids: Tensor) -> Tensor:
+        """Returns t(e | f) as `TranslationModel`, from the phrase pairs of single source words.
+
+        A pair gives its p(target | source) to the words of its target phrase alike. The row of a
+        word without such a pair is 1 at the unknown word.
+        """
+        arrays = self.decoder().arrays
+        source_ids = np.asarray(source_ids)
+        result = np.zeros((source_ids.size, self.target_vocab_size), np.float32)
+        for row, word in zip(result, source_ids.reshape(-1), strict=True):
+            pairs = np.arange(*arrays.first_pairs[word : word + 2])
+            starts, ends = arrays.target_starts[pairs], arrays.target_starts[pairs + 1]
+            lengths = ends - starts
+            places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+            places += np.arange(places.size)
+            shares = np.repeat(np.exp(arrays.scores[pairs, GIVEN_SOURCE]) / lengths, lengths)
+            np.add.at(row, arrays.target_words[places], shares)
+            row[self.unknown_id] += not pairs.size
+        result /= result.sum(axis=1, keepdims=True)
+        return ops.convert_to_tensor(result.reshape(*source_ids.shape, -1))
 
     def _maps(self, source_ids, target_ids):
         """Returns `[B, 2, T, S]` float32: links and phrases; rows sum to 1, 0 on padding."""

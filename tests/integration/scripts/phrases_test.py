@@ -9,6 +9,7 @@ import pytest
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.decoding.alignment.links import read_alignments
 from nmt_zoo.decoding.translator import Translator
+from nmt_zoo.decoding.unknowns import read_lexicon
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.serving.server.direct_model import TranslatorModel
 from tests.running import run_script, train
@@ -164,3 +165,27 @@ def test_draws_links_and_phrases(trained, folder, capsys):
     arguments = [f"--model_dir={trained}", *text, f"--heads={folder / 'heads.svg'}"]
     done = run_script("visualize_attention", arguments, capsys)
     assert done.status == 0, done.err
+
+
+def test_its_phrases_serve_as_lexicon_and_shortlist_and_for_ranking(trained, folder, flags, capsys):
+    lexicon = folder / "lexicon"
+    done = run_script("align", [f"--model_dir={trained}", f"--lexicon={lexicon}"], capsys)
+    assert done.status == 0, done.err
+    best = read_lexicon(str(lexicon))
+    assert {word: best[word] for word in WORDS} == WORDS
+    network = [*(flag for flag in flags if "model" not in flag and "max_steps" not in flag)]
+    network += ["--model=rnn_attention", "--tokenizer=word", "--min_word_count=1", "--max_words=0"]
+    network += ["--set=embedding_width=8", "--set=encoder_units=8", "--set=decoder_units=8"]
+    assert train(folder, "network", *network, "--set=rank=8", "--max_steps=2").status == 0
+    found = translate(folder / "network", folder, f"--shortlist={trained}")
+    assert len(found) == len(LINES)
+    (folder / "nbest").write_text("0 ||| zwei Hund ||| 1\n0 ||| eins Hund sieht zwei Katze ||| 0\n")
+    (folder / "one").write_text("one dog sees two cat\n")
+    arguments = [
+        f"--model_dir={trained}",
+        f"--input={folder / 'one'}",
+        f"--rank={folder / 'nbest'}",
+    ]
+    done = run_script("translate", arguments, capsys)
+    assert done.status == 0, done.err
+    assert done.out.splitlines()[0].startswith("0 ||| eins Hund sieht zwei Katze |||")
