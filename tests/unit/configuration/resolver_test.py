@@ -206,9 +206,9 @@ def test_little_time_gets_a_smaller_model_than_much_time_or_none():
     assert large["num_pieces"] == 10_000
 
 
-def test_a_tiny_text_of_words_is_for_a_word_table_and_without_words_for_pieces():
-    assert recipes.preset("files", 3000, of_words=True) == "hmm_fertility"
-    assert recipes.preset("files", 3000, 8.0, of_words=True) == "hmm_fertility"
+def test_a_tiny_text_of_words_is_for_phrases_and_without_words_for_pieces():
+    assert recipes.preset("files", 3000, of_words=True) == "phrase_based"
+    assert recipes.preset("files", 3000, 8.0, of_words=True) == "phrase_based"
     assert recipes.preset("files", 3000) == "lstm_lexical"
     assert recipes.preset("files", 60_000, of_words=True) == "lstm_lexical"
     counts = {
