@@ -94,7 +94,7 @@ class SharedPositions(keras.layers.Layer):
     """Model 2 with one table for all lengths: the softmax of its first n rows in column i.
 
     So what is learned from sentences of one length helps with all others. `max_positions` is the
-    largest source position and target position in the table; beyond them, the prior is uniform.
+    number of source positions and target positions in the table; beyond them, logits are 0.
     """
 
     def __init__(self, max_positions: int, **kwargs: Any) -> None:
@@ -120,11 +120,12 @@ class SharedPositions(keras.layers.Layer):
         self, target_positions: Tensor, source_mask: Tensor, target_lengths: Tensor
     ) -> Tensor:
         size = self.max_positions
-        known = (target_positions < size)[None] & (lengths_of(source_mask) <= size)[:, None]
+        places = ops.arange(ops.shape(source_mask)[1])
+        known = (target_positions < size)[:, None] & (places < size)
         rows = ops.take(self.logits, ops.minimum(target_positions, size - 1), axis=0)
-        columns = ops.minimum(ops.arange(ops.shape(source_mask)[1]), size - 1)
-        scores = ops.take(rows, columns, axis=1)[None]  # [1, T, S]
-        return masked_softmax(ops.where(known[:, :, None], scores, 0.0), source_mask[:, None, :])
+        scores = ops.take(rows, ops.minimum(places, size - 1), axis=1)
+        scores = ops.where(known, scores, 0.0)[None]  # [1, T, S]
+        return masked_softmax(scores, source_mask[:, None, :])
 
 
 class Diagonal(keras.layers.Layer):

@@ -36,7 +36,7 @@ BAD_FLAGS = {
         "--ema_decay=nan": "--ema_decay=nan: expected a number from 0 to 0.999999",
         "--clip_norm=1e39": "--clip_norm=1e39: expected a number from 0 to 3.4e+38",
         "--offline=maybe": "--offline=maybe: expected true or false, found maybe",
-        "--update=foo": "--update=foo: expected one of gradient, em, found foo",
+        "--update=foo": "--update=foo: expected one of gradient, em, tuning, found foo",
         "--model_dir=": "--model_dir=: expected a text in UTF-8, found nothing",
         "--model_dir=name\udcff": "expected a text in UTF-8",
         "--set=dropout=" + "[" * 100_000: "[[...: expected a value like 0.3",

@@ -210,7 +210,7 @@ def test_a_tiny_text_of_words_is_for_phrases_and_without_words_for_pieces():
     assert recipes.preset("files", 3000, of_words=True) == "phrase_based"
     assert recipes.preset("files", 3000, 8.0, of_words=True) == "phrase_based"
     assert recipes.preset("files", 3000) == "lstm_lexical"
-    assert recipes.preset("files", 60_000, of_words=True) == "lstm_lexical"
+    assert recipes.preset("files", 60_000, of_words=True) == "phrase_based"
     counts = {
         found_options(m, "files", {})["min_word_count"] for m in recipes.BY_MODEL if "ibm" in m
     }

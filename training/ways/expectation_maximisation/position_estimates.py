@@ -56,6 +56,13 @@ def _normalised(weights):
     return weights / totals, float(np.log(totals).sum())
 
 
+def _sizes_of(words, max_positions):
+    """Returns the largest numbers of target and source positions of a corpus, within the limit."""
+    heights = max((block.active.size for block in words.blocks), default=0)
+    lengths = max((block.source_length for block in words.blocks), default=0)
+    return min(heights, max_positions), min(lengths, max_positions)
+
+
 class UniformEstimate(NamedTuple):
     """Model 1: every source position has probability 1/n; Brown et al. 1993, section 4.1."""
 
@@ -95,9 +102,7 @@ class PositionTableEstimate(NamedTuple):
 
         The array is as large as the corpus needs and `max_positions` allows.
         """
-        heights = max((block.active.size for block in words.blocks), default=0)
-        lengths = max((block.source_length for block in words.blocks), default=0)
-        heights, lengths = min(heights, max_positions), min(lengths, max_positions)
+        heights, lengths = _sizes_of(words, max_positions)
         array = np.zeros([lengths, heights, lengths])
         for n, table in self.tables.items():
             if n <= lengths:
@@ -146,7 +151,11 @@ class SharedEstimate(NamedTuple):
         return cls()
 
     def pack(self, words: WordPairs | None, max_positions: int) -> np.ndarray:
-        return self.weights[:max_positions, :max_positions]
+        """Returns `[target position, source position]`, as large as `max_positions` allows."""
+        heights, lengths = _sizes_of(words, max_positions)
+        array, known = np.ones([heights, lengths]), self.weights[:heights, :lengths]
+        array[: known.shape[0], : known.shape[1]] = known
+        return array
 
     def unpack(self, array: np.ndarray) -> "SharedEstimate":
         return SharedEstimate(array)

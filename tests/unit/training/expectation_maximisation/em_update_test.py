@@ -23,6 +23,7 @@ from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsE
 from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
     DiagonalEstimate,
     PositionTableEstimate,
+    SharedEstimate,
     UniformEstimate,
 )
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
@@ -73,6 +74,8 @@ def random_positions(name, words, max_positions):
         return DiagonalEstimate(2.5, 0.2)
     if name == "uniform":
         return UniformEstimate()
+    if name == "shared":
+        return SharedEstimate(SharedEstimate(rng.random((9, 9)) + 0.1).pack(words, max_positions))
     tables = {}
     for block in words.blocks:
         if block.source_length <= max_positions:
