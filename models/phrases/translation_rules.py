@@ -68,7 +68,7 @@ class Contains(Rule):
         return np.concatenate([found.astype(np.int64), last], axis=1), np.ones(lengths.size, bool)
 
     def may_end(self, states: np.ndarray) -> np.ndarray:
-        return states[:, : len(self.phrases)].all(axis=1)
+        return np.all(states[:, : len(self.phrases)], axis=1, keepdims=False)
 
     def bank(self, states: np.ndarray) -> np.ndarray:
         return states[:, : len(self.phrases)].sum(axis=1)
