@@ -51,8 +51,8 @@ TEXTS = {
     **{f"europarl_{count}": ("europarl", "de", "en", count) for count in (10000, 300)},
 }
 _FILES = {"train": "train", "valid": "val", "test": "test"}
-# System -> flags of train.py. The networks have their default settings for the size of the text, and
-# as long as the phrases' training and tuning may take.
+# System -> flags of train.py. The networks have their default settings for the size of the text,
+# and as long as the phrases' training and tuning may take.
 SYSTEMS = {
     "phrase_based": ["--model=phrase_based"],
     "thot": [],

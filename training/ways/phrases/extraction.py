@@ -5,6 +5,7 @@ Koehn, Och and Marcu 2003, "Statistical Phrase-Based Translation", section 3. Al
 searched at once, with arrays of positions in the whole text.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -63,36 +64,48 @@ def extract(text: LinkedText, max_length: int) -> Occurrences:
     without links at the edges of the target phrase may belong to it or not: all ways are returned.
     Those of the source phrase follow from all starts and ends of source phrases.
     """
+    is_free = np.ones(text.target_ends.size, bool)
+    is_free[text.targets] = False
+    is_word = np.arange(text.target_ends.size) != text.target_ends
+    before, after = _free_runs(is_free & is_word, max_length)
+    found = []
+    for length, starts, left, right in smallest_targets(text, max_length):
+        for more in range(max_length):
+            for further in range(max_length - more):
+                ok = (before[left] >= more) & (after[right] >= further)
+                ok &= right - left + more + further <= max_length
+                if ok.any():
+                    at = starts[ok]
+                    found.append((at, at + length, left[ok] - more, right[ok] + further))
+    if not found:
+        return Occurrences(*np.zeros((4, 0), np.int64))
+    return Occurrences(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def smallest_targets(
+    text: LinkedText, max_length: int
+) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+    """Yields for each length of a source phrase those that have a target phrase.
+
+    They are (the length, starts of source phrases `[P]`, starts of the smallest target phrases
+    `[P]`, and their ends `[P]`). Neither side has more than `max_length` words.
+    """
     first, last = _ranges(text.sources, text.targets, text.source_ends.size)
     back_first, back_last = _ranges(text.targets, text.sources, text.target_ends.size)
     shortest, longest = _windows(back_first, back_last, max_length)
-    is_free = back_first == _FAR
-    is_word = np.arange(text.target_ends.size) != text.target_ends
-    before, after = _free_runs(is_free & is_word, max_length)
     starts = np.arange(text.source_ends.size)
-    found, low, high = [], first, last
+    low, high = first, last
     for length in range(1, max_length + 1):
         if length > 1:  # Extends the phrases by a word.
             starts = starts[: starts.size - 1]
             low = np.minimum(low[:-1], first[length - 1 :])
             high = np.maximum(high[:-1], last[length - 1 :])
-        ends = starts + length
         size = high - low + 1
-        fits = (ends <= text.source_ends[starts]) & (high >= 0) & (size <= max_length)
+        fits = starts + length <= text.source_ends[starts]
+        fits &= (high >= 0) & (size <= max_length)
         some, left, size = starts[fits], low[fits], size[fits]
         inside = (shortest[size - 1, left] >= some) & (longest[size - 1, left] < some + length)
-        some, left, size = some[inside], left[inside], size[inside]
-        right = left + size
-        for more in range(max_length):
-            for further in range(max_length - more):
-                ok = (before[left] >= more) & (after[right] >= further)
-                ok &= size + more + further <= max_length
-                if ok.any():
-                    at = some[ok]
-                    found.append((at, at + length, left[ok] - more, right[ok] + further))
-    if not found:
-        return Occurrences(*np.zeros((4, 0), np.int64))
-    return Occurrences(*map(np.concatenate, zip(*found, strict=True)))
+        yield length, some[inside], left[inside], (left + size)[inside]
 
 
 def _ranges(places, others, size):

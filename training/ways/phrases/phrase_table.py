@@ -73,7 +73,7 @@ def estimate(
     scores = np.stack(
         [np.log(given_target), pairs.lexical[:, 0], np.log(given_source), pairs.lexical[:, 1]], 1
     )
-    kept = _best(ends[0], scores.sum(axis=1), most)
+    kept = best_of_each(ends[0], scores.sum(axis=1), most)
     lengths = [
         np.searchsorted(trie.first_nodes, node[kept], side="right")
         for trie, node in zip((source, target), ends, strict=True)
@@ -108,7 +108,7 @@ def conditional(counts: np.ndarray, given: np.ndarray, other: np.ndarray) -> np.
     return (counts - off + left[given] * lower[other]) / totals[given]
 
 
-def _best(nodes, scores, most):
+def best_of_each(nodes: np.ndarray, scores: np.ndarray, most: int) -> np.ndarray:
     """Returns the pairs to keep, by node, the best first."""
     order = np.lexsort((-scores, nodes))
     nodes = nodes[order]
