@@ -10,7 +10,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID
 from nmt_zoo.decoding.search.terms import Hypotheses, SearchOptions, Sentence, padded
 from nmt_zoo.models.base import Searchable
-from nmt_zoo.models.phrases.phrase_decoder import PhraseTranslation, links_of
+from nmt_zoo.models.phrases.phrase_decoder import PhraseTranslation
 from nmt_zoo.models.phrases.translation_rules import Avoids, RepeatsNothing
 
 STACK = 25  # Hypotheses of a stack, for each hypothesis of the beam that is asked for.
@@ -93,7 +93,7 @@ def copied_words(translation: PhraseTranslation, source: Sequence) -> list:
 
     `source` are the words of the source, of any kind.
     """
-    linked = {target: place for place, target in links_of(translation.phrases)}
+    linked = {target: place for phrase in translation.phrases for place, target in phrase.links}
     return [
         source[linked[place]] if word == UNK_ID and place in linked else word
         for place, word in enumerate(translation.ids[:-1])

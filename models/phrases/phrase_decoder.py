@@ -1,12 +1,11 @@
 """Translates sentences with a phrase table and a language model, by NumPy alone."""
 
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from nmt_zoo.models.phrases.language_states import LanguageStates
 from nmt_zoo.models.phrases.sentence_options import (
     BEFORE,
     BEHIND,
@@ -15,59 +14,35 @@ from nmt_zoo.models.phrases.sentence_options import (
     LANGUAGE,
     LONGEST,
     NOTHING,
-    PhraseArrays,
     made_up,
     made_up_for,
     options_of,
 )
 from nmt_zoo.models.phrases.stack_search import UNLIMITED, Limits, Rule, StackSearch
+from nmt_zoo.models.phrases.table_decoder import (
+    BEAM_SIZE,
+    Phrase,
+    PhraseTranslation,
+    TableDecoder,
+    links_of,
+)
 from nmt_zoo.models.phrases.translation_rules import Begins, Contains
 
-BEAM_SIZE = 100  # Hypotheses that are followed for each number of translated words.
 _EXTENSIONS = 4  # Scored by the language model, for each hypothesis of a stack.
 _MOST_TRIED = 5  # Derivations looked at for each different translation.
 
 
-class PhraseTranslation(NamedTuple):
-    """A translation of a sentence, and the phrases that it is made of."""
-
-    ids: list  # of int, with `</s>`
-    score: float  # weighted sum of the features
-    # In the order of the target: (first source word, the one after its last, first target word,
-    # the one after its last, links inside as bits: 7 i + j)
-    phrases: list
-    features: np.ndarray  # `[len(FEATURES)]`
-
-
-class PhraseDecoder:
+class PhraseDecoder(TableDecoder):
     """The search of `phrase_model.PhraseModel`.
 
     Args:
-        arrays: the phrase table.
-        language: the language model.
-        weights: `[len(FEATURES)]` float64, of the features.
-        order: length of the longest n-grams.
-        max_phrase_length, distortion_limit: as of `PhraseModel`.
-        bos_id, eos_id, unknown_id: special ids.
+        arguments: as of `TableDecoder`.
+        distortion_limit: as of `PhraseModel`.
     """
 
-    def __init__(
-        self,
-        arrays: PhraseArrays,
-        language: LanguageStates,
-        weights: np.ndarray,
-        *,
-        order: int,
-        max_phrase_length: int,
-        distortion_limit: int,
-        bos_id: int,
-        eos_id: int,
-        unknown_id: int,
-    ) -> None:
-        self.arrays, self.language, self.weights = arrays, language, weights
-        self.order, self.max_phrase_length = order, max_phrase_length
+    def __init__(self, *arguments: Any, distortion_limit: int, **ids: Any) -> None:
+        super().__init__(*arguments, **ids)
         self.distortion_limit = distortion_limit
-        self.bos_id, self.eos_id, self.unknown_id = bos_id, eos_id, unknown_id
 
     def search(
         self,
@@ -132,8 +107,7 @@ class PhraseDecoder:
         Returns None if one side is empty and the other is not, or if one has more than seven times
         as many words as the other.
         """
-        words, target = self._words_of(source), list(target)
-        target = target[: target.index(self.eos_id)] if self.eos_id in target else target
+        words, target = self._words_of(source), self._before_end(target)
         if not (words.size and target):
             if words.size or target:
                 return None
@@ -149,10 +123,6 @@ class PhraseDecoder:
         found = self._first_found(words, [options, free], rules, 1, beam_size)
         found = found or self._first_found(words, [free], rules, 1, 10 * beam_size)
         return found[0] if found else None
-
-    def _words_of(self, source):
-        source = [i for i in source if i != self.eos_id]
-        return np.asarray(source, np.int64)
 
     def _options(self, words):
         return options_of(self.arrays, words, self.max_phrase_length, self.unknown_id)
@@ -206,20 +176,6 @@ class PhraseDecoder:
             for (ids, derivation), row in zip(found.items(), features, strict=True)
         ]
 
-    def _language_scores(self, texts):
-        """Returns log P(text) for lists of ids without `</s>`."""
-        lengths = np.array([len(ids) + 1 for ids in texts], np.int64)
-        states = np.full(lengths.size, self.language.start(self.bos_id))
-        totals = np.zeros(lengths.size)
-        words = np.full((lengths.size, int(lengths.max(initial=0))), self.eos_id)
-        for row, ids in zip(words, texts, strict=True):
-            row[: len(ids)] = ids
-        for place in range(words.shape[1]):
-            here = np.flatnonzero(place < lengths)
-            log_probs, states[here] = self.language.follow(states[here], words[here, place])
-            totals[here] += log_probs
-        return totals
-
     def _features(self, options, derivations, num_source):
         """Returns the features of derivations, `[n, len(FEATURES)]`, but the language model's."""
         sizes = np.array([len(one.options) for one in derivations], np.int64)
@@ -247,20 +203,12 @@ class PhraseDecoder:
         return result
 
 
-def links_of(phrases: Sequence[tuple]) -> Iterator[tuple[int, int]]:
-    """Yields the links (source word, target word) of `PhraseTranslation.phrases`."""
-    for start, end, first, last, bits in phrases:
-        for i in range(end - start):
-            for j in range(last - first):
-                if bits >> (7 * i + j) & 1:
-                    yield start + i, first + j
-
-
 def _phrases(options, derivation):
-    """Yields the phrases of a derivation, as in `PhraseTranslation`."""
+    """Yields the phrases of a derivation."""
     first = 0
     for row in derivation.options:
         last = first + int(options.lengths[row])
-        span = int(options.starts[row]), int(options.ends[row])
-        yield *span, first, last, int(options.links[row])
+        source = list(range(int(options.starts[row]), int(options.ends[row])))
+        target = list(range(first, last))
+        yield Phrase(source, target, links_of(int(options.links[row]), source, target))
         first = last

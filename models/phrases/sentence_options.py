@@ -42,6 +42,7 @@ class PhraseArrays(NamedTuple):
     """The phrase table as arrays, see `training.ways.phrases.phrase_table.PhraseTable`."""
 
     vocab_size: int  # V, of the source
+    target_size: int  # number of target words
     source_keys: np.ndarray  # [F + 1] int64; the last one is larger than any key
     first_pairs: np.ndarray  # [V + F + 1]
     target_starts: np.ndarray  # [P + 1]

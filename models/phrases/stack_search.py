@@ -5,13 +5,13 @@ hypotheses are scored follows cube pruning, Huang and Chiang 2007, "Forest Resco
 of a stack have translated equally many source words. All extensions of a stack are arrays.
 """
 
-import heapq
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from nmt_zoo.models.phrases.arrays import best_of_each, mixed
+from nmt_zoo.models.phrases.forest import Forest
 from nmt_zoo.models.phrases.language_states import LanguageStates
 from nmt_zoo.models.phrases.sentence_options import (
     BEFORE,
@@ -208,7 +208,7 @@ class StackSearch:
                 total += self.hypotheses[-1].scores.size
             self._extend(covered, waiting)
         ends = self._ends()
-        self._flatten()
+        self._make_forest()
         return [
             self._derivations(sentence, ends[sentence]) for sentence in range(self.lengths.size)
         ]
@@ -304,7 +304,7 @@ class StackSearch:
         if self.limits.extensions == UNLIMITED or rows.size <= self.limits.extensions:
             return rows
         groups = self._groups(found.sentences[rows], [states[rows] for states in found.rules])
-        return rows[_best_of_each(groups, found.guesses[rows], self.limits.extensions)]
+        return rows[best_of_each(groups, found.guesses[rows], self.limits.extensions)]
 
     def _groups(self, sentences, states):
         """Returns which hypotheses compete with each other: equal numbers, `[H]`."""
@@ -330,7 +330,7 @@ class StackSearch:
         winners = np.sort(order[is_first])
         size = self.limits.stack_size
         groups = self._groups(stack.sentences[winners], [some[winners] for some in stack.rules])
-        best = _best_of_each(groups, totals[winners], winners.size if size == UNLIMITED else size)
+        best = best_of_each(groups, totals[winners], winners.size if size == UNLIMITED else size)
         # Hypotheses of a sentence are next to each other, the best first.
         best = winners[np.sort(best)]
         best = best[np.lexsort((-totals[best], stack.sentences[best]))]
@@ -375,12 +375,7 @@ class StackSearch:
             *np.ascontiguousarray(self.behind[stack.options]).view(np.int64).T,
             *(column for states in stack.rules for column in states.T),
         ]
-        keys = np.zeros(stack.scores.size, np.uint64)
-        for part in parts:  # Mixes the bits, as the generator splitmix64 does.
-            keys = (keys ^ part.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-            keys = (keys ^ (keys >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-            keys ^= keys >> np.uint64(32)
-        return keys
+        return mixed(parts)
 
     # The end
 
@@ -414,44 +409,24 @@ class StackSearch:
         numbers = place[winners[others]] + self.offsets[-1]
         self.arcs.append((numbers, stack.scores[rows], stack.parents[rows], stack.options[rows]))
 
-    def _flatten(self):
-        """Makes lists of all hypotheses and arcs: paths are followed one hypothesis at a time."""
-        names = "parents", "options", "scores"
-        both = [np.concatenate([getattr(one, n) for one in self.hypotheses]) for n in names]
-        nothing = np.zeros(0, np.int64), np.zeros(0), *np.zeros((2, 0), np.int64)
-        numbers, *arcs = map(np.concatenate, zip(nothing, *self.arcs, strict=True))
-        order = np.argsort(numbers, kind="stable")
-        first = np.searchsorted(numbers[order], np.arange(both[0].size + 1))
-        self.flat = [array.tolist() for array in (*both, first)]
-        self.flat_arcs = [array[order].tolist() for array in arcs]
+    def _make_forest(self):
+        """Joins all hypotheses and arcs."""
+        names = "scores", "parents", "options"
+        own = [np.concatenate([getattr(one, n) for one in self.hypotheses]) for n in names]
+        first = self.lengths.size  # The first ones are the empty hypotheses.
+        own = [np.arange(first, own[0].size), *(array[first:] for array in own)]
+        heads, scores, parents, options = map(np.concatenate, zip(own, *self.arcs, strict=True))
+        self.forest = Forest(heads, scores, parents[:, None])
+        self.edge_options = options.tolist()
         self.listed = self.numbers.tolist()
         pairs = zip(self.options.words.tolist(), self.options.lengths.tolist(), strict=True)
         self.words = [words[:length] for words, length in pairs]
 
-    def _paths(self, ends):
-        """Yields (score, options) of derivations, the best first."""
-        counter = itertools.count()  # Orders equal scores.
-        parents, options, scores, first = self.flat
-        others, other_parents, other_options = self.flat_arcs
-        # Items: minus the score, order, hypothesis to go back from, options behind it, from the
-        # last to the first. Beyond a hypothesis, its best arcs are followed.
-        waiting = [(-total, next(counter), number, ()) for total, number in ends]
-        heapq.heapify(waiting)
-        while waiting:
-            minus, _, number, behind = heapq.heappop(waiting)
-            while number >= self.lengths.size:  # The first ones are the empty hypotheses.
-                lost = minus + scores[number]
-                for arc in range(first[number], first[number + 1]):
-                    path = other_parents[arc], (*behind, other_options[arc])
-                    heapq.heappush(waiting, (lost - others[arc], next(counter), *path))
-                behind = (*behind, options[number])
-                number = parents[number]
-            yield -minus, behind[::-1]
-
     def _derivations(self, sentence, ends):
         """Yields the `Derivation`s of a sentence, the best first."""
         first = int(self.first_options[sentence])
-        for score, options in self._paths(ends):
+        for score, edges in self.forest.derivations(ends):
+            options = [self.edge_options[edge] for edge in edges]
             words = [word for option in options for word in self.words[option]]
             yield Derivation(score, [self.listed[option] - first for option in options], words)
 
@@ -460,19 +435,3 @@ def _take(record: Any, rows: Any) -> Any:
     """Returns rows of a `_Stack` or of `_Extensions`."""
     *arrays, rules = record
     return type(record)(*(array[rows] for array in arrays), [states[rows] for states in rules])
-
-
-def _best_of_each(groups, scores, most):
-    """Returns the rows with the `most` best scores of each group, in any order."""
-    if np.all(groups[1:] == groups[:-1]):
-        return _best(scores, most)
-    order = np.argsort(groups, kind="stable")
-    edges = np.flatnonzero(np.diff(groups[order])) + 1
-    parts = np.split(order, edges)
-    return np.concatenate([part[_best(scores[part], most)] for part in parts])
-
-
-def _best(scores, most):
-    if scores.size <= most:
-        return np.arange(scores.size)
-    return np.argpartition(-scores, most)[:most]

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.models.phrases.arrays import best_of_each
 from nmt_zoo.training.ways.counting.counting import estimate_discounts
 from nmt_zoo.training.ways.phrases.extraction import link_text
 from nmt_zoo.training.ways.phrases.phrase_counts import (
@@ -74,6 +75,7 @@ def estimate(
         [np.log(given_target), pairs.lexical[:, 0], np.log(given_source), pairs.lexical[:, 1]], 1
     )
     kept = best_of_each(ends[0], scores.sum(axis=1), most)
+    kept = kept[np.lexsort((-scores[kept].sum(axis=1), ends[0][kept]))]
     lengths = [
         np.searchsorted(trie.first_nodes, node[kept], side="right")
         for trie, node in zip((source, target), ends, strict=True)
@@ -106,14 +108,6 @@ def conditional(counts: np.ndarray, given: np.ndarray, other: np.ndarray) -> np.
     left = np.bincount(given, off)
     lower = np.bincount(other) / max(counts.size, 1)
     return (counts - off + left[given] * lower[other]) / totals[given]
-
-
-def best_of_each(nodes: np.ndarray, scores: np.ndarray, most: int) -> np.ndarray:
-    """Returns the pairs to keep, by node, the best first."""
-    order = np.lexsort((-scores, nodes))
-    nodes = nodes[order]
-    places = np.arange(nodes.size) - np.searchsorted(nodes, nodes)
-    return order[places < most]
 
 
 def _kept_nodes(trie: Trie, nodes):

@@ -11,6 +11,7 @@ import numpy as np
 
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.models.phrases.arrays import best_of_each, mixed
 from nmt_zoo.models.phrases.sentence_options import LONGEST, NOTHING
 from nmt_zoo.training.ways.counting.counting import number_keys
 from nmt_zoo.training.ways.phrases.extraction import (
@@ -20,7 +21,7 @@ from nmt_zoo.training.ways.phrases.extraction import (
     smallest_targets,
 )
 from nmt_zoo.training.ways.phrases.phrase_counts import lexical_weights
-from nmt_zoo.training.ways.phrases.phrase_table import PhraseTable, best_of_each, conditional
+from nmt_zoo.training.ways.phrases.phrase_table import PhraseTable, conditional
 
 MOST_SYMBOLS = 5  # Words and gaps of a source side with gaps.
 _SHORTEST_GAP = 2  # Source words; as in Chiang 2005, section 3.
@@ -37,7 +38,8 @@ class RuleCounts(NamedTuple):
     # [P, 2] float32, lexical weights of one occurrence, as of `phrase_counts.PairCounts`
     lexical: np.ndarray
     source: np.ndarray  # [P, LONGEST] int32, words, gaps as the id V, then `NOTHING`
-    target: np.ndarray  # [P, LONGEST] int32, words, gaps as V and V + 1 by their order in the source
+    # [P, LONGEST] int32, words, gaps as V and V + 1 in the order of the source, then `NOTHING`
+    target: np.ndarray
     links: np.ndarray  # [P] int64, bit 7 i + j: symbols i and j are linked words
 
 
@@ -56,7 +58,7 @@ def estimate(
     Source nodes are of symbols below V + 1, of which V is a gap; target words V and V + 1 are gaps.
     """
     rules = count_rules(corpus, counts, links, vocab_sizes, max_length)
-    ends = [number_keys(_hash(side))[1] for side in (rules.source, rules.target)]
+    ends = [number_keys(mixed(side.T).view(np.int64))[1] for side in (rules.source, rules.target)]
     given_target, given_source = (
         conditional(rules.counts, ends[1 - side], ends[side]) for side in (0, 1)
     )
@@ -67,7 +69,7 @@ def estimate(
     kept = np.flatnonzero(is_plain | (rules.counts >= _LEAST_COUNT))
     kept = kept[best_of_each(ends[0][kept], scores[kept].sum(axis=1), most)]
     source_keys, nodes = _number(rules.source[kept].astype(np.int64), vocab_sizes[0] + 1)
-    order = np.argsort(nodes, kind="stable")
+    order = np.lexsort((-scores[kept].sum(axis=1), nodes))
     kept, nodes = kept[order], nodes[order]
     target = rules.target[kept]
     sizes = np.bincount(nodes, minlength=vocab_sizes[0] + 1 + source_keys.size)
@@ -127,8 +129,8 @@ def _part(text: LinkedText, starts, first, last):
 
 def _joined(text, max_length):
     """Returns the places of all rules, `[P, LONGEST]` for each side."""
-    parts = zip(phrase_places(text, min(max_length, LONGEST)), *rule_places(text, max_length))
-    return [np.concatenate(some) for some in parts]
+    parts = [phrase_places(text, min(max_length, LONGEST)), *rule_places(text, max_length)]
+    return [np.concatenate([part[side] for part in parts]) for side in (0, 1)]
 
 
 def phrase_places(text: LinkedText, max_length: int) -> tuple[np.ndarray, np.ndarray]:
@@ -224,7 +226,7 @@ def _count(corpus, text, lexical, places, vocab_sizes):
             words[at == gap] = size if side == 0 else size + number
         symbols.append(words)
         weights.append(np.where(at >= 0, lexical[side][np.maximum(at, 0)], 0.0).sum(axis=1))
-    keys = _hash(np.concatenate(symbols, axis=1))
+    keys = mixed(np.concatenate(symbols, axis=1).T).view(np.int64)
     counts = np.ones(keys.size, np.int32)
     both = np.stack(weights, axis=1).astype(np.float32)
     # The places take the room of the links until it is known which occurrences are kept.
@@ -258,16 +260,6 @@ def _merged(parts):
     some = order[firsts]
     counts = np.add.reduceat(joined.counts[order], firsts)
     return RuleCounts(keys[firsts], counts, *(array[some] for array in joined[2:]))
-
-
-def _hash(symbols):
-    """Returns a number of 64 bits for each row."""
-    keys = np.zeros(symbols.shape[0], np.uint64)
-    for column in symbols.T:
-        keys = (keys ^ column.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-        keys = (keys ^ (keys >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-        keys ^= keys >> np.uint64(32)
-    return keys.view(np.int64)
 
 
 def _number(symbols, size):

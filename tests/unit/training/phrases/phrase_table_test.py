@@ -78,7 +78,9 @@ def test_every_score_is_that_of_its_definition(seed, monkeypatch):
     table = phrase_table.estimate(
         corpus, *arrays_of(links), (_SIZE, _SIZE), max_length=3, most=1000
     )
-    arrays = PhraseArrays(_SIZE, np.append(table.source_keys, np.iinfo(np.int64).max), *table[1:-1])
+    arrays = PhraseArrays(
+        _SIZE, _SIZE, np.append(table.source_keys, np.iinfo(np.int64).max), *table[1:-1]
+    )
     assert table.num_found == len(expected) == table.links.size
     counts = {pair: len(some) for pair, some in expected.items()}
     taken, _ = estimate_discounts(np.array(list(counts.values())))

@@ -1,0 +1,280 @@
+"""Chart parsing: the best derivation of a sentence from rules with gaps.
+
+Chiang 2007, "Hierarchical Phrase-Based Translation", section 5: the algorithm of Cocke, Younger and
+Kasami, with a language model; combinations of a span are scored in the order of cube pruning. The
+spans of equal length of all sentences are arrays of C combinations and H hypotheses.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nmt_zoo.models.phrases.arrays import best_of_each, mixed
+from nmt_zoo.models.phrases.contexts import LanguageContext, TargetContext
+from nmt_zoo.models.phrases.forest import Forest
+from nmt_zoo.models.phrases.rule_matches import FEATURES, GAPS, GLUE, Matches, Rules
+from nmt_zoo.models.phrases.sentence_options import LANGUAGE, LONGEST, NOTHING
+
+UNLIMITED = -1  # Of a limit.
+_NOTHING, _START = 0, 1  # Hypotheses: of no words, and the start of every sentence.
+
+
+class ChartLimits(NamedTuple):
+    """How much a search looks at; `UNLIMITED` finds the best derivation of all."""
+
+    span_size: int = 30  # hypotheses of a span that are followed
+    combinations: int = 200  # combinations of a span that the language model scores
+    corner: int = 24  # most product of the ranks, from 1, of a rule and what fills its gaps
+
+
+class Applied(NamedTuple):
+    """A rule at a place of a derivation."""
+
+    rule: int  # row of `Rules`; the glue rule is the last one
+    match: int  # row of `Matches`; -1: glue
+    parent: int  # number of the rule whose gap it fills; -1: none
+
+
+class _Chart(NamedTuple):
+    """Hypotheses."""
+
+    cells: np.ndarray  # [H] int64
+    statics: np.ndarray  # [H], weighted features, but that of the language model
+    totals: np.ndarray  # [H]
+    context: Any  # record of arrays `[H, ...]` of the context
+
+    def take(self, rows):
+        context = type(self.context)(*(array[rows] for array in self.context))
+        return _Chart(self.cells[rows], self.statics[rows], self.totals[rows], context)
+
+
+class ChartSearch:
+    """The search for some sentences at once.
+
+    Args:
+        rules, matches: what may translate the spans of B sentences.
+        lengths: for each sentence the number of its source words, at least 1.
+        context: scores the words of hypotheses, or says which are allowed.
+        weights: `[len(FEATURES)]` float64.
+        limits: see `ChartLimits`.
+    """
+
+    def __init__(
+        self,
+        rules: Rules,
+        matches: Matches,
+        lengths: Sequence[int],
+        *,
+        context: LanguageContext | TargetContext,
+        weights: np.ndarray,
+        limits: ChartLimits,
+    ) -> None:
+        self.lengths, self.size = np.asarray(lengths, np.int64), max(lengths)
+        self.context, self.weights, self.limits = context, weights, limits
+        statics = rules.features @ weights
+        guesses = statics + weights[LANGUAGE] * self._guessed(rules)
+        order = np.lexsort((-guesses, rules.sources))  # Of each source side the best first.
+        glue = np.zeros(len(FEATURES))
+        glue[GLUE] = -1
+        # The glue rule is the last one: its first gap is the sentence so far.
+        self.symbols = np.full((order.size + 1, LONGEST), NOTHING)
+        self.symbols[:-1], self.symbols[-1, 0] = rules.symbols[order], GAPS[1]
+        self.statics = np.append(statics[order], glue @ weights)
+        self.guesses = np.append(guesses[order], glue @ weights)
+        self.numbers = np.append(order, order.size)
+        self.matches = matches
+        # Cells are the spans of each sentence, then for each of them those from its start.
+        num_spans = self.lengths.size * (self.size + 1) ** 2
+        num_cells = num_spans + self.lengths.size * (self.size + 1)
+        self.first, self.counts = np.zeros((2, num_cells + 1), np.int64)
+        self.no_cell, self.num_spans = num_cells, num_spans
+        self.counts[-1] = 1  # The hypothesis of no words, which fills a gap that there is not.
+        started = num_spans + np.arange(self.lengths.size) * (self.size + 1)
+        self.first[started], self.counts[started] = _START, 1
+        starts = zip(context.start(1), context.start_of_sentence(), strict=True)
+        record = type(context.start(1))(*map(np.concatenate, starts))
+        self.chart = _Chart(np.full(2, -1), np.zeros(2), np.zeros(2), record)
+        self.edges: list[tuple] = []
+
+    def _guessed(self, rules):
+        """Estimates the log-probabilities of the words of rules, whatever is in their gaps."""
+        result = np.zeros(rules.links.size)
+        spoken, every = self.context.start(result.size), np.arange(result.size)
+        for column in rules.symbols.T:
+            here = every[column >= 0]
+            self.context.add_words(spoken, here, column[here])
+            gaps = np.isin(column, GAPS)
+            result[gaps] += self.context.scores(spoken)[gaps]
+            for array, new in zip(spoken, self.context.start(int(gaps.sum())), strict=True):
+                array[gaps] = new
+        return result + self.context.scores(spoken)
+
+    def run(self, *, keeps_edges: bool = False) -> list[Iterator[tuple[float, list[Applied]]]]:
+        """Searches; returns for each sentence (score, rules) of its derivations, the best first.
+
+        They are those of the hypotheses that were followed to the end; with `keeps_edges`, also
+        those of hypotheses that were recombined with better ones.
+        """
+        self.keeps_edges = keeps_edges
+        matches, lengths = self.matches, self.matches.ends - self.matches.starts
+        every = np.arange(lengths.size)
+        for length in range(1, int(lengths.max(initial=0)) + 1):
+            some = every[lengths == length]
+            one = matches.take(some)
+            inner = [
+                np.where(
+                    one.gaps[:, n] < 0,
+                    self.no_cell,
+                    self._cell(one.sentences, one.gaps[:, n], one.gaps[:, n + 1]),
+                )
+                for n in (0, 2)
+            ]
+            cells = self._cell(one.sentences, one.starts, one.ends)
+            self._fill(cells, some, one.first, one.counts, *inner)
+        sentences, ends = np.arange(self.lengths.size), self.num_spans
+        for end in range(1, self.size + 1):
+            starts = np.arange(end)
+            which = np.repeat(sentences[self.lengths >= end], end)
+            starts = np.tile(starts, which.size // end)
+            before = ends + which * (self.size + 1) + starts
+            parts = self._cell(which, starts, np.full(which.size, end))
+            cells = ends + which * (self.size + 1) + end
+            glue = np.full((3, which.size), [[-1], [self.numbers.size - 1], [1]])
+            self._fill(cells, *glue, before, parts, is_glue=True)
+        return self._derivations()
+
+    def _cell(self, sentences, starts, ends):
+        return (sentences * (self.size + 1) + starts) * (self.size + 1) + ends
+
+    # Combinations
+
+    def _fill(self, cells, matches, first, counts, left, right, *, is_glue=False):
+        """Finds the hypotheses of cells, from rules `first` and so on, and what fills their gaps.
+
+        All arrays have one number for each match: `left` and `right` are the cells of its gaps.
+        """
+        some = np.flatnonzero((self.counts[left] > 0) & (self.counts[right] > 0))
+        firsts = np.stack([first, self.first[left], self.first[right]], axis=1)[some]
+        counts = np.stack([counts, self.counts[left], self.counts[right]], axis=1)[some]
+        some, firsts, counts = self._best_matches(cells, some, firsts, counts)
+        if not some.size:
+            return
+        which, ranks = self._corners(counts)
+        parts = firsts[which] + ranks
+        cells, matches = cells[some][which], matches[some][which]
+        guesses = self._guesses(parts)
+        if self.limits.combinations != UNLIMITED:
+            best = best_of_each(cells, guesses, self.limits.combinations)
+            parts, cells, matches = parts[best], cells[best], matches[best]
+        self._choose(self._scored(cells, parts, is_glue), matches, parts)
+
+    def _guesses(self, parts):
+        totals = self.chart.totals
+        return self.guesses[parts[:, 0]] + totals[parts[:, 1]] + totals[parts[:, 2]]
+
+    def _best_matches(self, cells, some, firsts, counts):
+        """Drops matches whose best combination is not among the best of all matches of a cell."""
+        if self.limits.combinations == UNLIMITED or not some.size:
+            return some, firsts, counts
+        best = best_of_each(cells[some], self._guesses(firsts), self.limits.combinations)
+        return some[best], firsts[best], counts[best]
+
+    def _corners(self, counts):
+        """Returns (match of each combination, ranks of its rule and of what fills the gaps).
+
+        The ranks are `[C, 3]`, from 0.
+        """
+        found = []
+        num_gaps = (counts[:, 1:] > 1).sum(axis=1)
+        for number in range(3):
+            here = np.flatnonzero(num_gaps == number)
+            if not here.size:
+                continue
+            grid = np.indices(counts[here].max(axis=0)).reshape(3, -1).T
+            if self.limits.corner != UNLIMITED:
+                grid = grid[np.prod(grid + 1, axis=1) <= self.limits.corner]
+            which, rank = np.nonzero((grid < counts[here, None]).all(axis=2))
+            found.append((here[which], grid[rank]))
+        return tuple(map(np.concatenate, zip(*found, strict=True)))
+
+    def _scored(self, cells, parts, is_glue):
+        """Returns combinations as hypotheses: rows of a rule and of two hypotheses, `[C, 3]`."""
+        rules, left, right = parts.T
+        inner = [self.chart.take(rows) for rows in (left, right)]
+        spoken = inner[0].context if is_glue else self.context.start(rules.size)
+        for column in self.symbols[rules].T:
+            if (column == NOTHING).all():
+                break
+            here = np.flatnonzero(column >= 0)
+            self.context.add_words(spoken, here, column[here])
+            for symbol, one in zip(GAPS, inner, strict=True):
+                here = np.flatnonzero(column == symbol)
+                if here.size:
+                    self.context.add(spoken, here, one.take(here).context)
+        statics = self.statics[rules] + inner[0].statics + inner[1].statics
+        totals = statics + self.weights[LANGUAGE] * self.context.scores(spoken)
+        return _Chart(cells, statics, totals, spoken)
+
+    def _choose(self, found, matches, parts):
+        """Recombines equal hypotheses, and adds the best of each cell to the chart."""
+        fits = np.flatnonzero(self.context.fits(found.context))
+        found, matches, parts = found.take(fits), matches[fits], parts[fits]
+        keys = mixed([found.cells, *self.context.keys(found.context)])
+        order = np.lexsort((-found.totals, keys))
+        is_first = np.append(True, keys[order][1:] != keys[order][:-1])[: order.size]
+        # In the order in which they came, so that what is equal does not depend on the batch.
+        best = np.sort(order[is_first])
+        if self.limits.span_size != UNLIMITED:
+            kept = best_of_each(found.cells[best], found.totals[best], self.limits.span_size)
+            best = np.sort(best[kept])
+        best = best[np.lexsort((-found.totals[best], found.cells[best]))]
+        place = np.full(order.size, -1)
+        place[best] = np.arange(best.size) + self.chart.totals.size
+        heads = place.copy()
+        if self.keeps_edges:
+            heads[order] = place[order[np.flatnonzero(is_first)[np.cumsum(is_first) - 1]]]
+        rows = np.flatnonzero(heads >= 0)
+        self.edges.append((heads[rows], found.totals[rows], matches[rows], parts[rows]))
+        new = found.take(best)
+        cells, firsts, counts = np.unique(new.cells, return_index=True, return_counts=True)
+        self.first[cells], self.counts[cells] = firsts + self.chart.totals.size, counts
+        both = zip(self.chart.context, new.context, strict=True)
+        context = type(new.context)(*map(np.concatenate, both))
+        arrays = zip(self.chart[:3], new[:3], strict=True)
+        self.chart = _Chart(*map(np.concatenate, arrays), context)
+
+    # The end
+
+    def _derivations(self):
+        """Returns for each sentence its derivations."""
+        none = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64), np.zeros((0, 3), np.int64)
+        heads, scores, matches, parts = map(np.concatenate, zip(none, *self.edges, strict=True))
+        forest = Forest(heads, scores, parts[:, 1:])
+        rules = self.numbers[parts[:, 0]].tolist()
+        places = list(zip(rules, matches.tolist(), parts[:, 1:].tolist(), strict=True))
+        cells = self.num_spans + np.arange(self.lengths.size) * (self.size + 1) + self.lengths
+        found = []
+        for first, count in zip(self.first[cells], self.counts[cells], strict=True):
+            rows = np.arange(first, first + count)
+            some = self.chart.take(rows)
+            after = self.context.ends(some.context)
+            can_end = np.isfinite(after)
+            totals = some.totals[can_end] + self.weights[LANGUAGE] * after[can_end]
+            ends = zip(totals.tolist(), rows[can_end].tolist(), strict=True)
+            found.append(self._applied(forest.derivations(ends), places))
+        return found
+
+    def _applied(self, derivations, places):
+        """Yields derivations with their rules; a rule comes before those in its gaps."""
+        for score, edges in derivations:
+            applied: list[Applied] = []
+            parents = [-1]
+            for edge in reversed(edges):
+                rule, match, children = places[edge]
+                parent = parents.pop()
+                for child in reversed(children):
+                    if child > _START:
+                        parents.append(len(applied))
+                applied.append(Applied(rule, match, parent))
+            yield score, applied

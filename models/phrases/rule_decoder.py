@@ -1,0 +1,159 @@
+"""Translates sentences with rules that have gaps, by NumPy alone."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from nmt_zoo.models.phrases.chart_search import UNLIMITED, ChartLimits, ChartSearch
+from nmt_zoo.models.phrases.contexts import LanguageContext, TargetContext
+from nmt_zoo.models.phrases.rule_matches import FEATURES, GAPS, GLUE, matches_of, with_options
+from nmt_zoo.models.phrases.sentence_options import LANGUAGE, LONGEST, made_up_for
+from nmt_zoo.models.phrases.table_decoder import (
+    BEAM_SIZE,
+    Phrase,
+    PhraseTranslation,
+    TableDecoder,
+    links_of,
+)
+
+_SPAN_SHARE = 0.3  # Hypotheses of a span, for each one of the beam.
+_COMBINATIONS = 2  # Scored by the language model, for each one of the beam.
+_CORNER = 24
+_MOST_TRIED = 5  # Derivations looked at for each different translation.
+
+
+class RuleDecoder(TableDecoder):
+    """The search of `rule_model.RuleModel`."""
+
+    def search(
+        self, sources: Sequence[Sequence[int]], *, n_best: int = 1, beam_size: int = BEAM_SIZE
+    ) -> list[list[PhraseTranslation]]:
+        """As `TableDecoder.search`."""
+        words = [self._words_of(source) for source in sources]
+        results: list = [[] for _ in words]
+        some = [row for row, one in enumerate(words) if one.size]
+        if not some:
+            return results
+        texts = [words[row] for row in some]
+        rules, matches = matches_of(self.arrays, texts, self.max_phrase_length, self.unknown_id)
+        context = LanguageContext(self.language, self.order, self.bos_id, self.eos_id)
+        found = self._derivations(rules, matches, texts, context, beam_size, n_best)
+        for row, derivations in zip(some, found, strict=True):
+            results[row] = self._described(derivations, rules, matches)
+        return results
+
+    def explain(
+        self, source: Sequence[int], target: Sequence[int], beam_size: int = BEAM_SIZE
+    ) -> PhraseTranslation | None:
+        """As `TableDecoder.explain`."""
+        words, target = self._words_of(source), self._before_end(target)
+        if not (words.size and target):
+            if words.size or target:
+                return None
+            return PhraseTranslation([self.eos_id], 0.0, [], np.zeros(len(FEATURES)))
+        context = TargetContext(target)
+        known = matches_of(self.arrays, [words], self.max_phrase_length, self.unknown_id)
+        made = ((0, one) for one in made_up_for(target, words.size))
+        for rules, matches in (known, with_options(*known, made)):
+            (found,) = self._derivations(rules, matches, [words], context, beam_size, 1)
+            if found:
+                (translation,) = self._described(found, rules, matches)
+                score = float(translation.features @ self.weights)
+                return translation._replace(score=score)
+        return None
+
+    def _derivations(self, rules, matches, texts, context, beam_size, n_best):
+        """Returns for each sentence (score, rules) of its best different translations."""
+        is_limited = beam_size != UNLIMITED
+        limits = ChartLimits(
+            max(int(_SPAN_SHARE * beam_size), 1) if is_limited else UNLIMITED,
+            _COMBINATIONS * beam_size if is_limited else UNLIMITED,
+            _CORNER if is_limited else UNLIMITED,
+        )
+        search = ChartSearch(
+            rules,
+            matches,
+            [text.size for text in texts],
+            context=context,
+            weights=self.weights,
+            limits=limits,
+        )
+        results = []
+        for derivations in search.run(keeps_edges=n_best > 1):
+            found: dict = {}
+            for score, applied in itertools.islice(derivations, _MOST_TRIED * n_best):
+                words = tuple(word for word, *_ in _target(rules, applied))
+                found.setdefault(words, (score, applied))
+                if len(found) == n_best:
+                    break
+            results.append(found)
+        return results
+
+    def _described(self, found, rules, matches):
+        """Returns the `PhraseTranslation` of each text -> (score, rules)."""
+        features = np.zeros((len(found), len(FEATURES)))
+        for row, (_, applied) in zip(features, found.values(), strict=True):
+            for one in applied:
+                if one.match < 0:
+                    row[GLUE] -= 1
+                else:
+                    row += rules.features[one.rule]
+        if found:
+            features[:, LANGUAGE] = self._language_scores(list(found))
+        return [
+            PhraseTranslation([*ids, self.eos_id], score, _phrases(rules, matches, applied), row)
+            for (ids, (score, applied)), row in zip(found.items(), features, strict=True)
+        ]
+
+
+def _target(rules, applied):
+    """Lists (word, number of its rule in `applied`, its place in the rule) of a derivation."""
+    inner: list = [[] for _ in applied]
+    for number, one in enumerate(applied[1:], start=1):
+        inner[one.parent].append(number)
+    found, waiting = [], [(None, 0, 0)]  # Items without a word are rules.
+    while waiting:
+        word, number, place = waiting.pop()
+        if word is not None:
+            found.append((word, number, place))
+            continue
+        rule = applied[number].rule
+        symbols = GAPS if rule == rules.links.size else rules.symbols[rule].tolist()
+        gaps = dict(zip(GAPS, inner[number], strict=False))
+        items = [
+            (None, gaps[symbol], 0) if symbol in gaps else (symbol, number, place)
+            for place, symbol in enumerate(symbols)
+            if symbol >= 0 or symbol in gaps
+        ]
+        waiting += reversed(items)
+    return found
+
+
+def _phrases(rules, matches, applied):
+    """Lists the `Phrase`s of a derivation, without the glue."""
+    targets: list = [[-1] * LONGEST for _ in applied]
+    for place, (_, number, symbol) in enumerate(_target(rules, applied)):
+        targets[number][symbol] = place
+    phrases, numbers = [], {-1: -1}
+    for number, one in enumerate(applied):
+        if one.match < 0:
+            numbers[number] = -1
+            continue
+        source, target = _source(matches, one.match), targets[number]
+        numbers[number] = len(phrases)
+        links = links_of(int(rules.links[one.rule]), source, target)
+        words = ([place for place in side if place >= 0] for side in (source, target))
+        phrases.append(Phrase(*words, links, numbers[one.parent]))
+    return phrases
+
+
+def _source(matches, match):
+    """Lists the places of the symbols of a source side; a gap has the place -1."""
+    gaps = matches.gaps[match].tolist()
+    behind = dict(zip(gaps[::2], gaps[1::2], strict=True))
+    place, end, found = int(matches.starts[match]), int(matches.ends[match]), []
+    while place < end:
+        found.append(-1 if place in behind else place)
+        place = behind.get(place, place + 1)
+    return found

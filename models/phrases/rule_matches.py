@@ -1,0 +1,185 @@
+"""The rules with gaps that may translate spans of sentences."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt_zoo.models.phrases.sentence_options import (
+    LONGEST,
+    NOTHING,
+    Options,
+    PhraseArrays,
+    made_up,
+)
+
+GAPS = (-2, -3)  # Symbols of the first gap of a source side, and of the second.
+
+# The features of a derivation, whose weighted sum is its score: Chiang 2007, section 4.1.
+FEATURES = (
+    "language_model",  # log P(target)
+    "source_given_target",  # log p(source side | target side)
+    "source_words_given_target",  # its lexical weight
+    "target_given_source",
+    "target_words_given_source",
+    "rules",  # number of rules
+    "words",  # number of target words
+    "glue",  # minus the parts of the sentence that are put side by side
+    "unknown",  # words that the table cannot translate
+)
+STATIC = slice(1, 7)  # Features of a rule alone.
+GLUE, UNKNOWN = FEATURES.index("glue"), FEATURES.index("unknown")
+FIRST_WEIGHTS = (0.5, 0.2, 0.2, 0.2, 0.2, 0.2, -1.0, 0.3, 100.0)
+
+
+class Rules(NamedTuple):
+    """R target sides; those of a source side are next to each other."""
+
+    sources: np.ndarray  # [R] int64, equal numbers for equal source sides
+    symbols: np.ndarray  # [R, LONGEST] int64, target words and `GAPS`, then `NOTHING`
+    features: np.ndarray  # [R, len(FEATURES)]
+    links: np.ndarray  # [R] int64, bit 7 i + j: symbols i and j of both sides are linked
+
+
+class Matches(NamedTuple):
+    """M ways in which a source side covers a span of a sentence."""
+
+    sentences: np.ndarray  # [M] int64
+    starts: np.ndarray  # [M] int64, first source word
+    ends: np.ndarray  # [M] int64, after the last source word
+    gaps: np.ndarray  # [M, 4] int64, start and end of the first gap, and of the second; -1: none
+    first: np.ndarray  # [M] int64, the first of its `Rules`
+    counts: np.ndarray  # [M] int64, number of its rules
+
+    def take(self, rows: np.ndarray) -> "Matches":
+        return Matches(*(array[rows] for array in self))
+
+
+class _Walk(NamedTuple):
+    """Beginnings of source sides, each at some place of a sentence."""
+
+    sentences: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    gaps: np.ndarray
+    nodes: np.ndarray  # in the trie of source sides
+
+    def take(self, rows):
+        return _Walk(*(array[rows] for array in self))
+
+
+def matches_of(
+    arrays: PhraseArrays, sources: Sequence[np.ndarray], span_limit: int, unknown_id: int
+) -> tuple[Rules, Matches]:
+    """Finds the rules for each span of up to `span_limit` words of sentences, `[S]` int each.
+
+    `arrays` has words and a gap as source symbols: the gap is the last of them. Target words from
+    `arrays.target_size` on are gaps. A word that no rule translates alone can be copied: it becomes
+    `unknown_id`.
+    """
+    walk = _walked(arrays, sources, span_limit)
+    walk = walk.take(arrays.first_pairs[walk.nodes] < arrays.first_pairs[walk.nodes + 1])
+    nodes, which = np.unique(walk.nodes, return_inverse=True)
+    begins, sizes = arrays.first_pairs[nodes], np.diff(arrays.first_pairs)[nodes]
+    ends = np.cumsum(sizes)
+    rules = _rules(arrays, np.arange(sizes.sum()) + np.repeat(begins - (ends - sizes), sizes))
+    rules = rules._replace(sources=np.repeat(np.arange(nodes.size), sizes))
+    found = Matches(*walk[:4], (ends - sizes)[which], sizes[which])
+    alone = found.ends - found.starts == 1
+    known = set(zip(found.sentences[alone].tolist(), found.starts[alone].tolist(), strict=True))
+    copied = [
+        (sentence, made_up(place, place + 1, [unknown_id], 1))
+        for sentence, source in enumerate(sources)
+        for place in range(source.size)
+        if (sentence, place) not in known
+    ]
+    return with_options(rules, found, copied)
+
+
+def with_options(
+    rules: Rules, matches: Matches, more: Iterable[tuple[int, Options]]
+) -> tuple[Rules, Matches]:
+    """Adds phrases without gaps, (number of the sentence, one option) each."""
+    more = list(more)
+    if not more:
+        return rules, matches
+    options = more[0][1].joined(*(one for _, one in more[1:]))
+    rows = rules.links.size + np.arange(len(more))
+    features = np.zeros((rows.size, len(FEATURES)))
+    features[:, STATIC], features[:, UNKNOWN] = options.features[:, STATIC], options.features[:, -1]
+    number = int(rules.sources.max(initial=-1)) + 1 + np.arange(rows.size)
+    added = Rules(number, options.words, features, options.links)
+    sentences = np.array([sentence for sentence, _ in more])
+    gaps, ones = np.full((rows.size, 4), -1), np.ones(rows.size, np.int64)
+    new = Matches(sentences, options.starts, options.ends, gaps, rows, ones)
+    return (
+        Rules(*map(np.concatenate, zip(rules, added, strict=True))),
+        Matches(*map(np.concatenate, zip(matches, new, strict=True))),
+    )
+
+
+def _rules(arrays, pairs):
+    """Reads pairs of the table."""
+    first = arrays.target_starts[pairs].astype(np.int64)
+    lengths = arrays.target_starts[pairs + 1] - first
+    places = np.minimum(first[:, None] + np.arange(LONGEST), arrays.target_words.size - 1)
+    symbols = arrays.target_words[places].astype(np.int64)
+    inside = np.arange(LONGEST) < lengths[:, None]
+    is_gap = inside & (symbols >= arrays.target_size)
+    features = np.zeros((pairs.size, len(FEATURES)))
+    num_words = (inside & ~is_gap).sum(axis=1)
+    features[:, STATIC] = np.column_stack([arrays.scores[pairs], np.ones(pairs.size), num_words])
+    symbols = np.where(is_gap, GAPS[0] - (symbols - arrays.target_size), symbols)
+    symbols = np.where(inside, symbols, NOTHING)
+    return Rules(pairs, symbols, features, arrays.links[pairs])
+
+
+def _walked(arrays, sources, span_limit):
+    """Returns all source sides of the table that cover spans of sentences."""
+    gap = arrays.vocab_size - 1
+    lengths = np.array([source.size for source in sources])
+    words = np.full((lengths.size, int(lengths.max()) + 1), -1)
+    for row, source in zip(words, sources, strict=True):
+        row[: source.size] = source
+    sentences = np.repeat(np.arange(lengths.size), lengths)
+    starts = np.concatenate([np.arange(length) for length in lengths])
+    gaps = np.full((starts.size, 4), -1)
+    walk = _Walk(sentences, starts, starts + 1, gaps, words[sentences, starts])
+    opened = walk._replace(ends=starts, nodes=np.full(starts.size, gap))
+    walk = _joined(walk, _over_gap(opened, lengths, span_limit))
+    found = [walk]
+    for _ in range(LONGEST - 1):
+        limits = np.minimum(walk.starts + span_limit, lengths[walk.sentences])
+        walk = walk.take(walk.ends < limits)
+        here = _follow(arrays, walk, words[walk.sentences, walk.ends])
+        by_word = here._replace(ends=here.ends + 1)
+        free = (walk.gaps[:, 3] < 0) & (walk.gaps[:, 1] != walk.ends)
+        opened = walk.take(free)
+        opened = _follow(arrays, opened, np.full(opened.ends.size, gap))
+        walk = _joined(by_word, _over_gap(opened, lengths, span_limit))
+        found.append(walk)
+    return _joined(*found)
+
+
+def _joined(*walks):
+    return _Walk(*map(np.concatenate, zip(*walks, strict=True)))
+
+
+def _follow(arrays, walk, symbols):
+    """Extends beginnings by a symbol; drops those that no source side begins with."""
+    keys = walk.nodes * arrays.vocab_size + symbols
+    index = np.searchsorted(arrays.source_keys, keys)
+    exists = arrays.source_keys[index] == keys
+    return walk.take(exists)._replace(nodes=index[exists] + arrays.vocab_size)
+
+
+def _over_gap(walk, lengths, span_limit):
+    """Puts the ends of beginnings behind a gap, of every size that a span has room for."""
+    room = np.minimum(walk.starts + span_limit, lengths[walk.sentences]) - walk.ends
+    rows = np.repeat(np.arange(room.size), room)
+    sizes = np.arange(rows.size) - np.repeat(np.cumsum(room) - room, room) + 1
+    walk = walk.take(rows)
+    gaps, number = walk.gaps.copy(), np.where(walk.gaps[:, 1] < 0, 0, 2)
+    every = np.arange(rows.size)
+    gaps[every, number], gaps[every, number + 1] = walk.ends, walk.ends + sizes
+    return walk._replace(ends=walk.ends + sizes, gaps=gaps)

@@ -1,0 +1,118 @@
+"""What the searches with a table of phrases or rules and a language model have in common."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt_zoo.models.phrases.language_states import LanguageStates
+from nmt_zoo.models.phrases.sentence_options import LONGEST, PhraseArrays
+
+BEAM_SIZE = 100  # Hypotheses that are followed for each number of translated words.
+
+
+class Phrase(NamedTuple):
+    """A phrase pair, or a rule, at its place in a translation; words are numbered from 0."""
+
+    source: list  # of int, its source words; without those in its gaps
+    target: list  # of int, its target words
+    links: list  # of (source word, target word)
+    parent: int = -1  # number of the rule in whose gap it is; -1: none
+
+
+class PhraseTranslation(NamedTuple):
+    """A translation of a sentence, and the phrases that it is made of."""
+
+    ids: list  # of int, with `</s>`
+    score: float  # weighted sum of the features
+    phrases: list  # of `Phrase`; phrases without gaps in the order of the target
+    features: np.ndarray  # `[F]`
+
+
+class TableDecoder:
+    """A search for translations.
+
+    Args:
+        arrays: the table.
+        language: the language model.
+        weights: `[F]` float64, of the features.
+        order: length of the longest n-grams.
+        max_phrase_length: as of `table_model.TableModel`.
+        bos_id, eos_id, unknown_id: special ids.
+    """
+
+    def __init__(
+        self,
+        arrays: PhraseArrays,
+        language: LanguageStates,
+        weights: np.ndarray,
+        *,
+        order: int,
+        max_phrase_length: int,
+        bos_id: int,
+        eos_id: int,
+        unknown_id: int,
+    ) -> None:
+        self.arrays, self.language, self.weights = arrays, language, weights
+        self.order, self.max_phrase_length = order, max_phrase_length
+        self.bos_id, self.eos_id, self.unknown_id = bos_id, eos_id, unknown_id
+
+    def search(
+        self, sources: Sequence[Sequence[int]], *, n_best: int = 1, beam_size: int = BEAM_SIZE
+    ) -> list[list[PhraseTranslation]]:
+        """Finds the best translations of each of some sentences.
+
+        Args:
+            sources: for each sentence its ids, with or without the final `</s>`.
+            n_best: most different translations of a sentence to return, the best first.
+            beam_size: hypotheses that are followed; a negative number: all.
+        Returns:
+            An empty list for a sentence without words.
+        """
+        raise NotImplementedError
+
+    def explain(
+        self, source: Sequence[int], target: Sequence[int], beam_size: int = BEAM_SIZE
+    ) -> PhraseTranslation | None:
+        """Finds the best derivation of a given translation.
+
+        Where the table has no way to it, words are translated as they are needed, at the price of
+        unknown words. Returns None if one side is empty and the other is not, or if one has more
+        than seven times as many words as the other.
+        """
+        raise NotImplementedError
+
+    def _words_of(self, source):
+        source = [i for i in source if i != self.eos_id]
+        return np.asarray(source, np.int64)
+
+    def _before_end(self, target):
+        target = list(target)
+        return target[: target.index(self.eos_id)] if self.eos_id in target else target
+
+    def _language_scores(self, texts):
+        """Returns log P(text) for lists of ids without `</s>`."""
+        lengths = np.array([len(ids) + 1 for ids in texts], np.int64)
+        states = np.full(lengths.size, self.language.start(self.bos_id))
+        totals = np.zeros(lengths.size)
+        words = np.full((lengths.size, int(lengths.max(initial=0))), self.eos_id)
+        for row, ids in zip(words, texts, strict=True):
+            row[: len(ids)] = ids
+        for place in range(words.shape[1]):
+            here = np.flatnonzero(place < lengths)
+            log_probs, states[here] = self.language.follow(states[here], words[here, place])
+            totals[here] += log_probs
+        return totals
+
+
+def links_of(bits: int, source: Sequence[int], target: Sequence[int]) -> list:
+    """Returns the links (source word, target word) of a phrase pair that are stored as bits.
+
+    `source` and `target` are the places of its symbols in the sentences; -1: not a word.
+    """
+    return [
+        (i, j)
+        for row, i in enumerate(source)
+        for column, j in enumerate(target)
+        if bits >> (LONGEST * row + column) & 1 and i >= 0 and j >= 0
+    ]

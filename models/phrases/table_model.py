@@ -1,0 +1,224 @@
+"""What models with a table of phrases or rules have in common; each has a search of its own."""
+
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from nmt_zoo.models.base import (
+    Tensor,
+    TranslationModel,
+    require_at_least,
+    require_at_most,
+)
+from nmt_zoo.models.ngram import IMPOSSIBLE, NgramLanguageModel
+from nmt_zoo.models.phrases.language_states import LanguageStates
+from nmt_zoo.models.phrases.sentence_options import (
+    GIVEN_SOURCE,
+    LONGEST,
+    PhraseArrays,
+)
+from nmt_zoo.models.phrases.table_decoder import BEAM_SIZE, TableDecoder
+
+
+class TableModel(TranslationModel):
+    """A model whose translations are made of the entries of a table.
+
+    The score of a derivation is a weighted sum of features, and a translation is the target side of
+    the best derivation that the search finds: a log-linear model, Och and Ney 2002, without
+    normalisation. So a score is no log-probability, and there are no decoding steps: `decoder`
+    takes the place of `decode_step`.
+
+    The tables are filled by training; nothing is trained by gradients. All arithmetic is NumPy in
+    float64. Raises `SettingError` at a setting out of its range.
+
+    Args:
+        source_vocab_size: number of source ids.
+        target_vocab_size: number of target ids.
+        max_phrase_length: most words of a phrase on either side, from 1 to `longest_phrase`.
+        translations: most target sides of a source side in the table.
+        order: length of the longest n-grams of the language model.
+        num_source_phrases, num_phrase_pairs, num_target_words, num_ngrams: sizes of the tables,
+            known once the text is read.
+        eos_id, unknown_id: ids of `</s>` and of unknown words.
+    """
+
+    features: tuple[str, ...]  # Names of the features; the last one counts unknown words.
+    first_weights: tuple[float, ...]  # Before they are tuned.
+    longest_phrase = LONGEST
+    decoder_class: type[TableDecoder]
+    search_settings: tuple[str, ...] = ()  # What `decoder_class` wants to know besides.
+    num_gaps = 0  # Symbols of a source side that stand for gaps.
+    num_orientations = 0
+    can_be_asked = False  # True if the search can be asked for a prefix and so on.
+    own_search = True
+    predicts = "scores"
+    logits_add_up = True
+    beam_size = BEAM_SIZE  # Unless the user says another number.
+    corpus_sizes = ("num_source_phrases", "num_phrase_pairs", "num_target_words", "num_ngrams")
+
+    def __init__(
+        self,
+        source_vocab_size: int,
+        target_vocab_size: int,
+        *,
+        max_phrase_length: int,
+        translations: int,
+        order: int,
+        num_source_phrases: int = 0,
+        num_phrase_pairs: int = 0,
+        num_target_words: int = 0,
+        num_ngrams: int = 0,
+        eos_id: int = 3,
+        unknown_id: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(source_vocab_size, target_vocab_size, **kwargs)
+        self.settings = {
+            "max_phrase_length": max_phrase_length,
+            "translations": translations,
+            "order": order,
+            "num_source_phrases": num_source_phrases,
+            "num_phrase_pairs": num_phrase_pairs,
+            "num_target_words": num_target_words,
+            "num_ngrams": num_ngrams,
+            "eos_id": eos_id,
+            "unknown_id": unknown_id,
+        }
+        require_at_least(1, self.settings, ("max_phrase_length", "translations"))
+        require_at_most(self.longest_phrase, self.settings, ("max_phrase_length",))
+        require_at_least(0, self.settings, self.corpus_sizes)
+        self.eos_id, self.unknown_id = eos_id, unknown_id
+        self.language_model = NgramLanguageModel(
+            target_vocab_size,
+            target_vocab_size,
+            order=order,
+            num_ngrams=num_ngrams,
+            pad_id=self.pad_id,
+            bos_id=self.bos_id,
+            name="language_model",
+        )
+        last = np.iinfo(np.int64).max
+        num_nodes = source_vocab_size + self.num_gaps + num_source_phrases
+        pairs = num_phrase_pairs
+        self.feature_weights = self._array(
+            "feature_weights", (len(self.features),), self.first_weights
+        )
+        self.source_keys = self._array("source_keys", (num_source_phrases + 1,), last, "int64")
+        self.first_pairs = self._array("first_pairs", (num_nodes + 1,), 0, "int32")
+        self.target_starts = self._array("target_starts", (pairs + 1,), 0, "int32")
+        self.target_words = self._array("target_words", (num_target_words,), 0, "int32")
+        self.pair_scores = self._array("pair_scores", (pairs, 4), 0)
+        self.reordering = self._array("reordering", (pairs, self.num_orientations), 0)
+        self.links = self._array("links", (pairs,), 0, "int64")
+        self._read = None
+        self.built = True
+
+    def _array(self, name, shape, value, dtype="float32"):
+        return self.add_weight(
+            name=name,
+            shape=shape,
+            dtype=dtype,
+            initializer=lambda shape, dtype: ops.convert_to_tensor(
+                np.broadcast_to(np.asarray(value, dtype), shape)
+            ),
+            trainable=False,
+            autocast=False,
+        )
+
+    def fill(self, table: Any, ngrams: Any) -> None:
+        """Copies a `phrase_table.PhraseTable` and an `NgramTable` of `training.ways`."""
+        self.language_model.fill(ngrams)
+        keys = np.append(table.source_keys, np.iinfo(np.int64).max)
+        self.source_keys.assign(keys)
+        self.first_pairs.assign(table.first_pairs)
+        self.target_starts.assign(table.target_starts)
+        self.target_words.assign(table.target_words)
+        self.pair_scores.assign(table.scores)
+        self.reordering.assign(table.reordering)
+        self.links.assign(table.links)
+        self._read = None
+
+    def decoder(self) -> TableDecoder:
+        """Returns the search with the current weights of the features; the tables are read once."""
+        if self._read is None:
+            names = ("first_pairs", "target_starts", "target_words", "pair_scores", "reordering")
+            tables = (np.asarray(getattr(self, n)) for n in ("source_keys", *names, "links"))
+            sizes = self.source_vocab_size + self.num_gaps, self.target_vocab_size
+            self._read = PhraseArrays(*sizes, *tables), LanguageStates.of(self.language_model)
+        names = ("order", "max_phrase_length", "eos_id", "unknown_id", *self.search_settings)
+        return self.decoder_class(
+            *self._read,
+            np.asarray(self.feature_weights, np.float64),
+            bos_id=self.bos_id,
+            **{name: self.settings[name] for name in names},
+        )
+
+    # The interface
+
+    def score(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
+        """Scores given translations, `[B, T]` float32; the sum of a row is the score of its best
+        derivation, all of it at the final `</s>`.
+        """
+        source_ids, target_ids = np.asarray(source_ids), np.asarray(target_ids)
+        result = np.zeros(target_ids.shape, np.float32)
+        for row, source, target in zip(result, source_ids, target_ids, strict=True):
+            found = self._explain(source, target)
+            last = int(np.argmax(target == self.eos_id))
+            row[last] = IMPOSSIBLE if found is None else found.score
+        return ops.convert_to_tensor(result)
+
+    def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
+        """Returns the links inside the phrases of the best derivation of given translations.
+
+        As `TranslationModel.align`. A word without links belongs to `</s>`; links of a word share
+        its weight.
+        """
+        return self._maps(source_ids, target_ids)[:, 0]
+
+    def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
+        """Returns the links as head 1, and the phrases as head 2 of `decoder/0/cross`.
+
+        As `TranslationModel.attention_maps`; every target word attends to all source words of its
+        phrase alike.
+        """
+        return {"decoder/0/cross": self._maps(source_ids, target_ids)}
+
+    def translations(self, source_ids: Tensor) -> Tensor:
+        """Returns t(e | f) as `TranslationModel`, from the phrase pairs of single source words.
+
+        A pair gives its p(target | source) to the words of its target phrase alike. The row of a
+        word without such a pair is 1 at the unknown word.
+        """
+        arrays = self.decoder().arrays
+        source_ids = np.asarray(source_ids)
+        result = np.zeros((source_ids.size, self.target_vocab_size), np.float32)
+        for row, word in zip(result, source_ids.reshape(-1), strict=True):
+            pairs = np.arange(*arrays.first_pairs[word : word + 2])
+            starts, ends = arrays.target_starts[pairs], arrays.target_starts[pairs + 1]
+            lengths = ends - starts
+            places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+            places += np.arange(places.size)
+            shares = np.repeat(np.exp(arrays.scores[pairs, GIVEN_SOURCE]) / lengths, lengths)
+            np.add.at(row, arrays.target_words[places], shares)
+            row[self.unknown_id] += not pairs.size
+        result /= result.sum(axis=1, keepdims=True)
+        return ops.convert_to_tensor(result.reshape(*source_ids.shape, -1))
+
+    def _maps(self, source_ids, target_ids):
+        """Returns `[B, 2, T, S]` float32: links and phrases; rows sum to 1, 0 on padding."""
+        source_ids, target_ids = np.asarray(source_ids), np.asarray(target_ids)
+        result = np.zeros((target_ids.shape[0], 2, target_ids.shape[1], source_ids.shape[1]))
+        for maps, source, target in zip(result, source_ids, target_ids, strict=True):
+            found = self._explain(source, target)
+            for phrase in found.phrases if found else ():
+                maps[1][np.ix_(phrase.target, phrase.source)] = 1
+                for i, j in phrase.links:
+                    maps[0, j, i] = 1
+            unlinked = (target != self.pad_id) & ~maps.any(axis=2)
+            maps[..., int((source != self.pad_id).sum()) - 1][unlinked] = 1
+        total = result.sum(axis=-1, keepdims=True)
+        return ops.convert_to_tensor((result / np.maximum(total, 1)).astype(np.float32))
+
+    def _explain(self, source, target):
+        return self.decoder().explain(source[source != self.pad_id].tolist(), target.tolist())
