@@ -4,6 +4,7 @@
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.html
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.npz
     python visualize_attention.py --model_dir=runs/x --input=test.en --output=attention.html
+    python visualize_attention.py --model_dir=runs/x --source="A dog runs." --attention=tree
     python visualize_attention.py --model_dir=runs/x --heads=heads.png --input=test.en \\
         --target_input=test.de --gold=test.gold
 
@@ -45,6 +46,7 @@ from nmt_zoo.decoding.pictures.attention_pictures import (
     usual_layer,
 )
 from nmt_zoo.decoding.pictures.head_pictures import save_heads
+from nmt_zoo.decoding.pictures.tree_pictures import save_tree
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory
 
@@ -83,8 +85,9 @@ class Arguments(flag_values.Arguments):
         _ONE,
         "cross",
         "Attention to draw: cross is from target to source, encoder and decoder are "
-        "self-attention. In an .html: what is shown first, as are layer, head and words.",
-        choices=("cross", "encoder", "decoder"),
+        "self-attention. In an .html: what is shown first, as are layer, head and words. tree: no "
+        "attention, but the phrases or rules of a translation by phrase_based or hiero.",
+        choices=("cross", "encoder", "decoder", "tree"),
     )
     layer: str = flag(
         _ONE,
@@ -154,6 +157,24 @@ def check_maps(asked: Arguments, model: Any, name: str) -> dict[str, Any]:
     return {"kind": asked.attention, "layer": layer, "head": head}
 
 
+def translated(asked: Arguments, model: Any, tokenizer: Any, config: dict[str, Any]) -> tuple:
+    """Returns the ids of --source and of its translation, and both as text."""
+    translator = Translator(model, tokenizer, length_penalty=config["length_penalty"])
+    translator.check_known([asked.source], "--source")
+    ids = tokenizer.source.encode([asked.source])
+    if len(ids[0]) < 2:
+        raise UserError("--source is empty; there is nothing to draw")
+    if asked.target:
+        ids += tokenizer.target.encode([asked.target])
+    else:
+        best = translator.translate([asked.source])[0][0]
+        if best.problem:
+            raise UserError(f"--source: cannot be translated: {best.problem}; give --target")
+        print(best.text)
+        ids.append(best.ids)
+    return ids, (asked.source, asked.target or best.text)
+
+
 def draw_attention(asked: Arguments) -> None:
     """Draws the attention between a sentence and its translation; translates it if needed."""
     if asked.output.lower().endswith(".html"):
@@ -169,21 +190,7 @@ def draw_attention(asked: Arguments) -> None:
         console.check_picture("output", asked.output, (".html", *attention_numbers.ENDINGS))
     model, tokenizer, config = ModelDirectory(path).load()
     choice = check_maps(asked, model, f"{path}: this {config['model']}")
-    translator = Translator(model, tokenizer, length_penalty=config["length_penalty"])
-    translator.check_known([asked.source], "--source")
-    ids = tokenizer.source.encode([asked.source])
-    if len(ids[0]) < 2:
-        raise UserError("--source is empty; there is nothing to draw")
-    if asked.target:
-        ids += tokenizer.target.encode([asked.target])
-    else:
-        best = translator.translate([asked.source])[0][0]
-        if best.problem:
-            raise UserError(f"--source: cannot be translated: {best.problem}; give --target")
-        print(best.text)
-        ids.append(best.ids)
-    texts = asked.source, asked.target or best.text
-
+    ids, texts = translated(asked, model, tokenizer, config)
     maps = model.attention_maps(*(tf.constant([row], tf.int32) for row in ids))
     maps = {name: weights[0].numpy() for name, weights in maps.items()}
     name = f"{config['model']} of {path}"
@@ -207,6 +214,28 @@ def draw_attention(asked: Arguments) -> None:
             title=title,
             texts=texts,
         )
+
+
+def draw_tree(asked: Arguments) -> None:
+    """Draws the phrases or rules that a translation of a sentence is made of."""
+    path = one_model_dir(asked)
+    console.check_picture("output", asked.output)
+    model, tokenizer, config = ModelDirectory(path).load()
+    if not model.own_search:
+        raise UserError(
+            f"--attention=tree: {path}: this {config['model']} translates token by token; only "
+            "phrase_based and hiero translate by phrases"
+        )
+    ids, texts = translated(asked, model, tokenizer, config)
+    found = model.decoder().explain(*ids)
+    if found is None:
+        raise UserError("--target: it is empty, or far too long or too short for the source")
+    words = [
+        vocabulary.pieces(row)[:-1] for vocabulary, row in zip(tokenizer[1:], ids, strict=True)
+    ]
+    with console.picture("output", asked.output):
+        title = f"{config['model']} of {path}: {texts[1]}"
+        save_tree(found.phrases, *words, asked.output, title=title)
 
 
 def check_numbers(asked: Arguments) -> None:
@@ -332,6 +361,8 @@ def main(argv: list[str]) -> int:
     process.start_tensorflow()
     if asked.heads:
         draw_heads(asked)
+    elif asked.attention == "tree":
+        draw_tree(asked)
     elif asked.input:
         explore_text(asked)
     else:

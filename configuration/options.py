@@ -76,7 +76,7 @@ OPTIONS = [
         "gradient",
         "How the model learns: by gradient descent, by expectation maximisation (only ibm1, ibm2, "
         "hmm_alignment and hmm_fertility, whose default it is), or by tuning the weights of "
-        "counted features (only phrase_based).",
+        "counted features (only phrase_based and hiero).",
         _WAY,
         choices=("gradient", "em", "tuning"),
     ),

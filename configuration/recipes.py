@@ -61,8 +61,9 @@ BY_MODEL = {
         "alpha": 0.001,
         "leave_one_out": True,
     },
-    # Checkpoints hold the whole phrase table, so only the newest one is kept.
+    # Checkpoints hold the whole table, so only the newest one is kept.
     "phrase_based": {**_TABLE, "update": "tuning", "keep_best_by": "bleu"},
+    "hiero": {**_TABLE, "update": "tuning", "keep_best_by": "bleu"},
     "ibm1_factored": _WORDS,
     "attention_ibm1": _WORDS,
     "attention_ibm2": _WORDS,

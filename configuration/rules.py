@@ -171,6 +171,7 @@ _VISUALIZE = (
     Rule("heads", ("target_input",)),
     Rule("heads", (), ("output", "attention", "layer", "head", "merge_subwords")),
     Rule("links_from", (), ("gold",)),
+    Rule("attention=tree", (), ("input", "layer", "head", "merge_subwords")),
 )
 RULES = {
     "train": _TRAIN,

@@ -13,6 +13,7 @@ from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import NgramLanguageModel
 from nmt_zoo.models.phrases.phrase_model import PhraseModel
+from nmt_zoo.models.phrases.rule_model import RuleModel
 from nmt_zoo.models.rnn import RecurrentTranslationModel
 from nmt_zoo.models.transformer import Transformer
 from nmt_zoo.models.transformer_settings import TRANSFORMERS
@@ -59,6 +60,11 @@ PRESETS = {
         PhraseModel,
         {},
         "phrases, Koehn, Och and Marcu 2003, features as Koehn et al. 2007; no published score",
+    ),
+    "hiero": (
+        RuleModel,
+        {},
+        "hierarchical phrases, Chiang 2007: phrases with gaps, a tree; no published score",
     ),
     "ibm1_factored": (
         WordAttention,

@@ -1,4 +1,4 @@
-"""Models that translate by a search of their own, such as `phrase_based`."""
+"""Models that translate by a search of their own: `phrase_based` and `hiero`."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,16 +16,18 @@ from nmt_zoo.models.phrases.translation_rules import Avoids, RepeatsNothing
 STACK = 25  # Hypotheses of a stack, for each hypothesis of the beam that is asked for.
 # Options that have a meaning for such a search, or none for the model, besides their values.
 _TAKEN = ("beam_size", "no_repeat_ngram", "banned", "emit_unknowns")
+_TAKEN_BY_TREES = ("beam_size", "emit_unknowns")  # Parts of a tree do not know what precedes them.
 _MOST_WORDS = 3  # Of a translation without repetitions, for each word of the source.
 
 
-def check_options(options: SearchOptions) -> None:
+def check_options(model: Any, options: SearchOptions) -> None:
     """Raises `UserError` if an option was given that a search of the model's own cannot take."""
+    taken = _TAKEN if model.can_be_asked else _TAKEN_BY_TREES
     for name, value, usual in zip(
         options._fields, options, SearchOptions._field_defaults.values(), strict=True
     ):
         is_penalty = name == "length_penalty" and value == 0  # As the model's own configuration.
-        if name not in _TAKEN and value != usual and not is_penalty:
+        if name not in taken and value != usual and not is_penalty:
             raise UserError(
                 f"--{name}: this model does not translate token by token, and its own search "
                 "cannot use it; leave it out"
@@ -44,7 +46,7 @@ class OwnSearcher:
     """Searches batches of sentences with the model's own search; as `searcher.Searcher`."""
 
     def __init__(self, model: Any, options: SearchOptions) -> None:
-        check_options(options)
+        check_options(model, options)
         self._model, self._options = model, options
 
     def search(self, sentences: Sequence[Sentence], n_best: int) -> list[Hypotheses | None]:
@@ -59,6 +61,12 @@ class OwnSearcher:
         for row, sentence in enumerate(sentences):
             asked = {"prefix": sentence.prefix, "required": sentence.required}
             rules = self._rules(len(sentence.source_ids))
+            for name, value in asked.items():
+                if len(value) and not self._model.can_be_asked:
+                    raise UserError(
+                        f"{name}: a model that translates by rules with gaps cannot be asked for "
+                        "it; leave it out, or use a model of phrases without gaps"
+                    )
             if rules or any(map(len, asked.values())):
                 results[row] = decoder.search_asked(
                     sentence.source_ids, **asked, **how, rules=rules

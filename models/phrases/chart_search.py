@@ -251,8 +251,7 @@ class ChartSearch:
         none = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64), np.zeros((0, 3), np.int64)
         heads, scores, matches, parts = map(np.concatenate, zip(none, *self.edges, strict=True))
         forest = Forest(heads, scores, parts[:, 1:])
-        rules = self.numbers[parts[:, 0]].tolist()
-        places = list(zip(rules, matches.tolist(), parts[:, 1:].tolist(), strict=True))
+        places = self.numbers[parts[:, 0]], matches, parts[:, 1:]
         cells = self.num_spans + np.arange(self.lengths.size) * (self.size + 1) + self.lengths
         found = []
         for first, count in zip(self.first[cells], self.counts[cells], strict=True):
@@ -267,14 +266,15 @@ class ChartSearch:
 
     def _applied(self, derivations, places):
         """Yields derivations with their rules; a rule comes before those in its gaps."""
+        rules, matches, children = places
         for score, edges in derivations:
             applied: list[Applied] = []
             parents = [-1]
-            for edge in reversed(edges):
-                rule, match, children = places[edge]
+            edges.reverse()
+            counts = (children[edges] > _START).sum(axis=1)
+            columns = rules[edges].tolist(), matches[edges].tolist(), counts.tolist()
+            for rule, match, count in zip(*columns, strict=True):
                 parent = parents.pop()
-                for child in reversed(children):
-                    if child > _START:
-                        parents.append(len(applied))
+                parents += [len(applied)] * count
                 applied.append(Applied(rule, match, parent))
             yield score, applied

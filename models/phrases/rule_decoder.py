@@ -20,7 +20,7 @@ from nmt_zoo.models.phrases.table_decoder import (
 _SPAN_SHARE = 0.3  # Hypotheses of a span, for each one of the beam.
 _COMBINATIONS = 2  # Scored by the language model, for each one of the beam.
 _CORNER = 24
-_MOST_TRIED = 5  # Derivations looked at for each different translation.
+_MOST_TRIED = 2, 100  # Derivations looked at: for each translation, and besides.
 
 
 class RuleDecoder(TableDecoder):
@@ -79,10 +79,10 @@ class RuleDecoder(TableDecoder):
             weights=self.weights,
             limits=limits,
         )
-        results = []
+        results, most_tried = [], _MOST_TRIED[0] * n_best + _MOST_TRIED[1]
         for derivations in search.run(keeps_edges=n_best > 1):
             found: dict = {}
-            for score, applied in itertools.islice(derivations, _MOST_TRIED * n_best):
+            for score, applied in itertools.islice(derivations, most_tried):
                 words = tuple(word for word, *_ in _target(rules, applied))
                 found.setdefault(words, (score, applied))
                 if len(found) == n_best:

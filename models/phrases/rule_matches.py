@@ -29,7 +29,7 @@ FEATURES = (
 )
 STATIC = slice(1, 7)  # Features of a rule alone.
 GLUE, UNKNOWN = FEATURES.index("glue"), FEATURES.index("unknown")
-FIRST_WEIGHTS = (0.5, 0.2, 0.2, 0.2, 0.2, 0.2, -1.0, 0.3, 100.0)
+FIRST_WEIGHTS = (0.5, 0.2, 0.2, 0.2, 0.2, 0.2, 0.3, 0.3, 100.0)
 
 
 class Rules(NamedTuple):

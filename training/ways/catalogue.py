@@ -9,7 +9,7 @@ from nmt_zoo.configuration.options import AUTO
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import NgramLanguageModel
-from nmt_zoo.models.phrases.phrase_model import PhraseModel
+from nmt_zoo.models.phrases.table_model import TableModel
 from nmt_zoo.training.ways.counting.counting_update import Counting
 from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
 from nmt_zoo.training.ways.gradient.gradient import Gradient
@@ -24,7 +24,7 @@ _WAYS = {
     FertilityModel: ("em",),
     AlignmentModel: ("em", "gradient"),
     NgramLanguageModel: ("counting",),
-    PhraseModel: ("tuning",),
+    TableModel: ("tuning",),
 }
 # Name of a model -> names of further ways of training, which `nmt_zoo.register` adds.
 OWN_WAYS: dict[str, list[str]] = {}

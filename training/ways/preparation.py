@@ -12,6 +12,7 @@ from nmt_zoo.models.coverage import CoverageModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import NgramLanguageModel
 from nmt_zoo.models.phrases.phrase_model import PhraseModel
+from nmt_zoo.models.phrases.rule_model import RuleModel
 from nmt_zoo.training.ways.counting.counting import estimate
 from nmt_zoo.training.ways.expectation_maximisation.text_alignment import (
     ITERATIONS,
@@ -20,7 +21,7 @@ from nmt_zoo.training.ways.expectation_maximisation.text_alignment import (
     align_with_fertilities,
 )
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
-from nmt_zoo.training.ways.phrases import phrase_table
+from nmt_zoo.training.ways.phrases import phrase_table, rules
 
 
 class Preparation:
@@ -101,6 +102,8 @@ class PhraseTables(Preparation):
     """The phrase table and the language model of a corpus, whose words are aligned first."""
 
     is_in_checkpoints = True
+    estimate = staticmethod(phrase_table.estimate)
+    entries = "phrase pairs"
 
     def __init__(
         self, corpus: EncodedCorpus, settings: dict[str, Any], vocab_sizes: tuple[int, int]
@@ -111,7 +114,7 @@ class PhraseTables(Preparation):
         )
         (links,) = align_with_fertilities(numbered, ITERATIONS["fertility"], threshold=LIKELY)
         places = np.stack([links.sources, links.targets], axis=1).astype(np.int64)
-        self.table = phrase_table.estimate(
+        self.table = self.estimate(
             corpus,
             links.counts,
             places,
@@ -133,9 +136,16 @@ class PhraseTables(Preparation):
     def report(self) -> list[str]:
         found, kept = self.table.num_found, self.table.links.size
         return [
-            f"phrase pairs: {found:,} found, {kept:,} kept (the best of each source phrase)",
+            f"{self.entries}: {found:,} found, {kept:,} kept (the best of each source side)",
             f"n-grams of the language model: {self.ngrams.keys.size:,}",
         ]
+
+
+class RuleTables(PhraseTables):
+    """As `PhraseTables`, of rules with gaps."""
+
+    estimate = staticmethod(rules.estimate)
+    entries = "rules"
 
 
 # Class of models -> kind of preparation; the first class that a model belongs to decides.
@@ -144,6 +154,7 @@ _PREPARATIONS = {
     CoverageModel: LengthPlan,
     NgramLanguageModel: NgramTable,
     PhraseModel: PhraseTables,
+    RuleModel: RuleTables,
 }
 
 

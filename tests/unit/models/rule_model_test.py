@@ -61,36 +61,47 @@ def random_source(seed, length):
     return source.astype(np.int64)
 
 
-def every_translation(rules, matches, num_source):
-    """Yields (target words, features) of all derivations of a sentence, by recursion."""
+def spans_by_rules(rules, matches):
+    """Returns a function of a span, which lists (target words, features) of its derivations."""
+
+    def filled(rule, parts):
+        words: list = []
+        for symbol in rules.symbols[rule].tolist():
+            if symbol in GAPS:
+                words += parts[GAPS.index(symbol)][0]
+            elif symbol >= 0:
+                words.append(symbol)
+        return words, rules.features[rule] + sum(part[1] for part in parts)
 
     def of_span(start, end):
+        found = []
         for match in np.flatnonzero((matches.starts == start) & (matches.ends == end)):
             gaps = matches.gaps[match].reshape(2, 2).tolist()
-            inner = [list(of_span(*gap)) for gap in gaps if gap[0] >= 0]
+            inner = [of_span(*gap) for gap in gaps if gap[0] >= 0]
             for rule in np.arange(matches.counts[match]) + matches.first[match]:
-                for parts in itertools.product(*inner):
-                    words: list = []
-                    for symbol in rules.symbols[rule].tolist():
-                        if symbol in GAPS:
-                            words += parts[GAPS.index(symbol)][0]
-                        elif symbol >= 0:
-                            words.append(symbol)
-                    yield words, rules.features[rule] + sum(part[1] for part in parts)
+                found += [filled(rule, parts) for parts in itertools.product(*inner)]
+        return found
+
+    return of_span
+
+
+def every_translation(rules, matches, num_source):
+    """Lists (target words, features) of all derivations of a sentence, by recursion."""
+    of_span = spans_by_rules(rules, matches)
+    glue = np.eye(len(FEATURES))[GLUE]
 
     def of_start(end):
         if end == 0:
-            yield [], np.zeros(len(FEATURES))
-            return
-        for middle in range(end):
+            return [([], np.zeros(len(FEATURES)))]
+        return [
+            (words + more, some + others - glue)
+            for middle in range(end)
             for (words, some), (more, others) in itertools.product(
-                of_start(middle), list(of_span(middle, end))
-            ):
-                features = some + others
-                features[GLUE] -= 1
-                yield words + more, features
+                of_start(middle), of_span(middle, end)
+            )
+        ]
 
-    yield from of_start(num_source)
+    return of_start(num_source)
 
 
 def best_of_all(model, source):
@@ -99,7 +110,7 @@ def best_of_all(model, source):
         model.decoder().arrays, [source], model.settings["max_phrase_length"], model.unknown_id
     )
     weights = np.asarray(model.feature_weights, np.float64)
-    derivations = list(every_translation(found_rules, matches, source.size))
+    derivations = every_translation(found_rules, matches, source.size)
     texts = sorted({(*words, _EOS) for words, _ in derivations})
     rows = np.zeros((len(texts), max(map(len, texts))), np.int64)
     for row, ids in zip(rows, texts, strict=True):

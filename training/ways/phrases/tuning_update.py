@@ -1,4 +1,4 @@
-"""Training of a phrase-based model: its tables are counted, then its weights are tuned."""
+"""Training of models with a table of phrases or rules: counting it, then tuning the weights."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -14,7 +14,6 @@ from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID
 from nmt_zoo.decoding.search.own_search import copied_words
 from nmt_zoo.model_directory.directory import model_arrays
-from nmt_zoo.models.phrases.sentence_options import FEATURES, UNKNOWN
 from nmt_zoo.training.ways.phrases import tuning
 from nmt_zoo.training.ways.update import Options, Update, WayOfTraining
 
@@ -63,7 +62,7 @@ class TuningUpdate(Update):
     steps, and finds weights that rank all of them by BLEU, see `tuning`.
 
     Args:
-        model: `models.phrases.phrase_model.PhraseModel`, with its tables.
+        model: a `models.phrases.table_model.TableModel`, with its tables.
         tokenizer: its `Tokenizer`.
         source_lines, target_lines: the text to tune on. Pairs with an empty side are left out.
         seed: of the pairs that are drawn.
@@ -84,7 +83,7 @@ class TuningUpdate(Update):
         pairs = zip(tokenizer.source.encode(source_lines), source_lines, references, strict=True)
         self.lines = [pair for pair in pairs if len(pair[0]) > 1 and pair[2].strip()]
         # The weights before each step; what was translated with them can be found again.
-        self.history = tf.Variable(tf.zeros([_MOST_STEPS, len(FEATURES)], tf.float64))
+        self.history = tf.Variable(tf.zeros([_MOST_STEPS, len(model.features)], tf.float64))
         self.count = tf.Variable(0, dtype=tf.int64)
         self.found: list[dict] = [{} for _ in self.lines]
         self.num_found = 0  # Steps whose translations are in `found`.
@@ -101,7 +100,7 @@ class TuningUpdate(Update):
             self.history[number - 1].assign(weights)
             while self.num_found < number:
                 self._translate(self.history[self.num_found].numpy(), self.num_found + 1)
-            free = np.array([i for i in range(len(FEATURES)) if i != UNKNOWN])
+            free = np.arange(weights.size - 1)  # All but that of unknown words.
             draw = np.random.default_rng([self.seed, number])
             candidates = tuning.joined([list(some.values()) for some in self.found])
             before = tuning.chosen_bleu(candidates, weights)

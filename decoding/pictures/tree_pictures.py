@@ -1,0 +1,134 @@
+"""Pictures of derivations: which phrases or rules a translation is made of."""
+
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nmt_zoo.decoding.pictures import figures
+
+_FONT_SIZE = 9
+_GAP, _LEVEL, _MARGIN = 0.2, 0.5, 0.25  # inches: between texts, between levels, around all
+_DPI = 150
+_DIGITS = "₁₂"
+
+
+class _Node(NamedTuple):
+    """A phrase or rule in a picture."""
+
+    label: str  # its target side
+    words: list  # of int, its source words
+    inner: list  # of int, the numbers of the phrases in its gaps
+    first: int  # the first source word of it and of what is in its gaps
+    last: int  # the last one
+    level: int  # 1: no gaps
+
+
+def save_tree(
+    phrases: Sequence[Any],
+    source_words: Sequence[str],
+    target_words: Sequence[str],
+    path: str | os.PathLike,
+    *,
+    title: str | None = None,
+) -> None:
+    """Draws a derivation as a tree over the source sentence.
+
+    A phrase is a node with its translation, above its source words; X₁ and X₂ stand for the phrases
+    in its gaps, in the order of the source.
+
+    Args:
+        phrases: the `models.phrases.table_decoder.Phrase`s of a translation; a rule comes before
+            the phrases in its gaps.
+        source_words, target_words: the words that the phrases number.
+        path: ends in .png, .svg or .pdf.
+        title: text above the picture.
+    Raises ValueError: the file ending is unknown, or a .png would be too large.
+    Raises UserError: the file cannot be written.
+
+    Example:
+        >>> save_tree([Phrase([0, 1], [0, 1], [(0, 0), (1, 1)])], ["ein", "Haus"],
+        ...           ["a", "house"], "tree.svg")
+    """
+    from matplotlib.figure import Figure
+
+    ending = figures.check_path(path)
+    nodes = _nodes(phrases, [figures.shorten(word) for word in target_words])
+    words = [figures.shorten(word) for word in source_words]
+    title = figures.printable(title or "")
+    with figures.style([*words, *(node.label for node in nodes), title], ending):
+        places = _places(nodes, words)
+        top = max((node.level for node in nodes), default=0)
+        size = [places[-1] + 2 * _MARGIN, (top + 1) * _LEVEL + 2 * _MARGIN]
+        size[0] = max(size[0], figures.text_widths([title], _FONT_SIZE + 1)[0] + 2 * _MARGIN)
+        dpi = figures.check_size(size, ending, _DPI)
+        figure = Figure(figsize=size)
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set(xlim=(-_MARGIN, size[0] - _MARGIN), ylim=(-_MARGIN, size[1] - _MARGIN))
+        axes.set_axis_off()
+        middles = (places[1:] + places[:-1]) / 2
+        points = [(place, 0.0) for place in middles]
+        centres = [
+            ((places[node.first] + places[node.last + 1]) / 2, node.level * _LEVEL)
+            for node in nodes
+        ]
+        for node, centre in zip(nodes, centres, strict=True):
+            ends = [points[word] for word in node.words] + [centres[one] for one in node.inner]
+            for end in ends:
+                both = zip(centre, end, strict=True)
+                axes.plot(*both, color="#999999", linewidth=0.8, zorder=1)
+        texts = [*zip(points, words, strict=True)]
+        texts += zip(centres, (node.label for node in nodes), strict=True)
+        for number, ((x, y), text) in enumerate(texts):
+            axes.text(
+                x,
+                y,
+                text,
+                ha="center",
+                va="center",
+                fontsize=_FONT_SIZE,
+                color="black" if number < len(words) else figures.LINE_COLOURS[0],
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
+            )
+        axes.text(0, size[1] - 1.6 * _MARGIN, title, va="top", fontsize=_FONT_SIZE + 1)
+        figures.save(figure, path, dpi)
+
+
+def _nodes(phrases, target_words):
+    """Returns the nodes of phrases, in their order."""
+    inner: list = [[] for _ in phrases]
+    nodes: list = [None] * len(phrases)
+    targets = [set(phrase.target) for phrase in phrases]
+    for number in reversed(range(len(phrases))):
+        phrase = phrases[number]
+        inner[number].sort(key=lambda one: nodes[one].first)
+        symbols = [(place, target_words[place]) for place in phrase.target]
+        for one, digit in zip(inner[number], _DIGITS, strict=False):
+            symbols.append((min(targets[one]), f"X{digit}"))
+            targets[number] |= targets[one]
+        some = [nodes[one] for one in inner[number]]
+        nodes[number] = _Node(
+            " ".join(text for _, text in sorted(symbols)),
+            phrase.source,
+            inner[number],
+            min([*phrase.source, *(node.first for node in some)]),
+            max([*phrase.source, *(node.last for node in some)]),
+            1 + max((node.level for node in some), default=0),
+        )
+        if phrase.parent >= 0:
+            inner[phrase.parent].append(number)
+    return nodes
+
+
+def _places(nodes, words):
+    """Returns the left edge of each source word in inches, and the right edge of the last.
+
+    Each word, and each phrase above its words, has room for its text.
+    """
+    widths = figures.text_widths(words, _FONT_SIZE) + _GAP
+    labels = figures.text_widths([node.label for node in nodes], _FONT_SIZE) + _GAP
+    for node, width in sorted(zip(nodes, labels, strict=True), key=lambda pair: pair[0].level):
+        inside = slice(node.first, node.last + 1)
+        widths[inside] *= max(width / widths[inside].sum(), 1)
+    return np.append(0, np.cumsum(widths))
