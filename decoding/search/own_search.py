@@ -18,6 +18,10 @@ STACK = 25  # Hypotheses of a stack, for each hypothesis of the beam that is ask
 _TAKEN = ("beam_size", "no_repeat_ngram", "banned", "emit_unknowns")
 _TAKEN_BY_TREES = ("beam_size", "emit_unknowns")  # Parts of a tree do not know what precedes them.
 _MOST_WORDS = 3  # Of a translation without repetitions, for each word of the source.
+_REFUSED = (
+    "--{}: this model does not translate token by token, and its own search cannot use it; leave "
+    "it out"
+)
 
 
 def check_options(model: Any, options: SearchOptions) -> None:
@@ -28,10 +32,7 @@ def check_options(model: Any, options: SearchOptions) -> None:
     ):
         is_penalty = name == "length_penalty" and value == 0  # As the model's own configuration.
         if name not in taken and value != usual and not is_penalty:
-            raise UserError(
-                f"--{name}: this model does not translate token by token, and its own search "
-                "cannot use it; leave it out"
-            )
+            raise UserError(_REFUSED.format(name))
 
 
 def in_graph(model: Searchable, function: Callable, signature: list) -> Callable:
@@ -63,10 +64,7 @@ class OwnSearcher:
             rules = self._rules(len(sentence.source_ids))
             for name, value in asked.items():
                 if len(value) and not self._model.can_be_asked:
-                    raise UserError(
-                        f"{name}: a model that translates by rules with gaps cannot be asked for "
-                        "it; leave it out, or use a model of phrases without gaps"
-                    )
+                    raise UserError(_REFUSED.format(name))
             if rules or any(map(len, asked.values())):
                 results[row] = decoder.search_asked(
                     sentence.source_ids, **asked, **how, rules=rules

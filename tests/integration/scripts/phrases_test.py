@@ -1,4 +1,4 @@
-"""The phrase-based model by the scripts: it has a search of its own instead of decoding steps."""
+"""Models of phrases and of rules by the scripts: they have a search of their own."""
 
 import itertools
 import json
@@ -18,15 +18,20 @@ from tests.tiny import WORDS, corpus_flags, pairs
 LINES = ["one dog sees two cats", "", "zebra runs", "house big small"]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("phrases")
+@pytest.fixture(scope="module", params=["phrase_based", "hiero"])
+def preset(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def flags(folder):
+def folder(tmp_path_factory, preset):
+    return tmp_path_factory.mktemp(preset)
+
+
+@pytest.fixture(scope="module")
+def flags(folder, preset):
     (folder / "lines").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
-    return [*corpus_flags(folder, train=200, valid=20), "--model=phrase_based", "--max_steps=3"]
+    return [*corpus_flags(folder, train=200, valid=20), f"--model={preset}", "--max_steps=3"]
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +82,11 @@ def test_the_score_of_a_translation_is_that_of_the_search(trained, folder, capsy
             assert float(other) == pytest.approx(float(score), abs=2e-3), line
 
 
-def test_finds_several_different_translations_best_first(trained, folder):
+def test_finds_several_different_translations_best_first(trained, folder, preset):
     found = [line.split(" ||| ") for line in translate(trained, folder, "--n_best=4")]
     of_first = [(text, float(score)) for number, text, score in found if number == "0"]
-    assert len({text for text, _ in of_first}) == len(of_first) == 4
+    # Without jumps, rules translate words of one meaning in one way.
+    assert len({text for text, _ in of_first}) == len(of_first) >= (4 if preset != "hiero" else 1)
     assert of_first == sorted(of_first, key=lambda pair: -pair[1])
 
 
@@ -91,10 +97,18 @@ def test_neighbours_change_nothing(trained):
     assert together == alone
 
 
-def test_takes_what_is_asked_of_a_translation(trained, folder):
+def test_takes_what_is_asked_of_a_translation(trained, folder, preset, capsys):
     (folder / "prefix").write_text("zwei\n\n\nHaus\n", encoding="utf-8")
     (folder / "required").write_text("klein\n\n\nläuft\tHund\n", encoding="utf-8")
     (folder / "banned").write_text("Hund sieht\n", encoding="utf-8")
+    if preset == "hiero":  # Parts of a tree do not know what precedes them.
+        for flag in ("--prefix", "--required", "--banned", "--no_repeat_ngram"):
+            value = "2" if flag == "--no_repeat_ngram" else folder / flag[2:]
+            arguments = [f"--model_dir={trained}", f"--input={folder / 'lines'}"]
+            done = run_script("translate", [*arguments, f"{flag}={value}"], capsys)
+            assert done.status == 1 and done.err.count("\n") == 1, done.err
+            assert f"{flag}: this model" in done.err
+        return
     for line in translate(trained, folder, f"--banned={folder / 'banned'}"):
         assert "Hund sieht" not in line
     flags = [f"--prefix={folder / 'prefix'}", f"--required={folder / 'required'}"]
@@ -152,6 +166,12 @@ def test_answers_a_server(trained):
 def test_draws_links_and_phrases(trained, folder, capsys):
     model, tokenizer, _ = ModelDirectory(trained).load()
     (found,) = tokenizer.source.encode(["one dog sees two cats"])
+    for options in (["--output={0}"], ["--output={0}", "--target=Hund Hund Hund"]):
+        options = [option.format(folder / "tree.svg") for option in options]
+        arguments = [f"--model_dir={trained}", "--source=one dog runs", "--attention=tree"]
+        done = run_script("visualize_attention", [*arguments, *options], capsys)
+        assert done.status == 0, done.err
+        assert "Hund" in (folder / "tree.svg").read_text(encoding="utf-8")
     maps = model.attention_maps(np.array([found]), np.array([found]))["decoder/0/cross"]
     assert maps.shape == (1, 2, len(found), len(found))
     np.testing.assert_allclose(np.sum(maps, axis=-1), 1, rtol=1e-6)
