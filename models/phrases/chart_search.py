@@ -5,14 +5,14 @@ Kasami, with a language model; combinations of a span are scored in the order of
 spans of equal length of all sentences are arrays of C combinations and H hypotheses.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nmt_zoo.models.phrases.arrays import best_of_each, mixed
 from nmt_zoo.models.phrases.contexts import LanguageContext, TargetContext
-from nmt_zoo.models.phrases.forest import Forest
+from nmt_zoo.models.phrases.forest import Derivation, Forest
 from nmt_zoo.models.phrases.rule_matches import FEATURES, GAPS, GLUE, Matches, Rules
 from nmt_zoo.models.phrases.sentence_options import LANGUAGE, LONGEST, NOTHING
 
@@ -110,13 +110,12 @@ class ChartSearch:
                 array[gaps] = new
         return result + self.context.scores(spoken)
 
-    def run(self, *, keeps_edges: bool = False) -> list[Iterator[tuple[float, list[Applied]]]]:
-        """Searches; returns for each sentence (score, rules) of its derivations, the best first.
+    def run(self, n_best: int) -> list[list[tuple[Derivation, list[Applied]]]]:
+        """Searches; returns for each sentence up to `n_best` derivations, the best first.
 
-        They are those of the hypotheses that were followed to the end; with `keeps_edges`, also
-        those of hypotheses that were recombined with better ones.
+        Their texts differ. A rule comes before those in its gaps.
         """
-        self.keeps_edges = keeps_edges
+        self.keeps_edges = n_best > 1
         matches, lengths = self.matches, self.matches.ends - self.matches.starts
         every = np.arange(lengths.size)
         for length in range(1, int(lengths.max(initial=0)) + 1):
@@ -142,7 +141,7 @@ class ChartSearch:
             cells = ends + which * (self.size + 1) + end
             glue = np.full((3, which.size), [[-1], [self.numbers.size - 1], [1]])
             self._fill(cells, *glue, before, parts, is_glue=True)
-        return self._derivations()
+        return self._derivations(n_best)
 
     def _cell(self, sentences, starts, ends):
         return (sentences * (self.size + 1) + starts) * (self.size + 1) + ends
@@ -246,12 +245,34 @@ class ChartSearch:
 
     # The end
 
-    def _derivations(self):
-        """Returns for each sentence its derivations."""
+    def _derivations(self, n_best):
+        """Returns the best derivations of each sentence."""
         none = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64), np.zeros((0, 3), np.int64)
         heads, scores, matches, parts = map(np.concatenate, zip(none, *self.edges, strict=True))
-        forest = Forest(heads, scores, parts[:, 1:])
-        places = self.numbers[parts[:, 0]], matches, parts[:, 1:]
+        rules, children = parts[:, 0], parts[:, 1:]
+
+        def spell(edge, inner):
+            if matches[edge] < 0:
+                return inner[0] + inner[1]
+            words: list = []
+            for symbol in self.symbols[rules[edge]].tolist():
+                if symbol >= 0:
+                    words.append(symbol)
+                elif symbol != NOTHING:
+                    words += inner[GAPS.index(symbol)]
+            return tuple(words)
+
+        forest = Forest(heads, scores, children, self._ends(), spell)
+        results = []
+        for sentence in range(self.lengths.size):
+            found = forest.best(sentence, n_best)
+            edges = [np.array(one.edges) for one in found]
+            columns = ((self.numbers[rules[e]], matches[e], children[e]) for e in edges)
+            results.append([(one, _applied(*c)) for one, c in zip(found, columns, strict=True)])
+        return results
+
+    def _ends(self):
+        """Returns for each sentence (score, number) of its complete hypotheses."""
         cells = self.num_spans + np.arange(self.lengths.size) * (self.size + 1) + self.lengths
         found = []
         for first, count in zip(self.first[cells], self.counts[cells], strict=True):
@@ -260,21 +281,17 @@ class ChartSearch:
             after = self.context.ends(some.context)
             can_end = np.isfinite(after)
             totals = some.totals[can_end] + self.weights[LANGUAGE] * after[can_end]
-            ends = zip(totals.tolist(), rows[can_end].tolist(), strict=True)
-            found.append(self._applied(forest.derivations(ends), places))
+            found.append(list(zip(totals.tolist(), rows[can_end].tolist(), strict=True)))
         return found
 
-    def _applied(self, derivations, places):
-        """Yields derivations with their rules; a rule comes before those in its gaps."""
-        rules, matches, children = places
-        for score, edges in derivations:
-            applied: list[Applied] = []
-            parents = [-1]
-            edges.reverse()
-            counts = (children[edges] > _START).sum(axis=1)
-            columns = rules[edges].tolist(), matches[edges].tolist(), counts.tolist()
-            for rule, match, count in zip(*columns, strict=True):
-                parent = parents.pop()
-                parents += [len(applied)] * count
-                applied.append(Applied(rule, match, parent))
-            yield score, applied
+
+def _applied(rules, matches, children):
+    """Lists the rules of a derivation, whose edges have these rules, matches and children."""
+    applied: list[Applied] = []
+    parents = [-1]
+    counts = (children > _START).sum(axis=1).tolist()
+    for rule, match, count in zip(rules.tolist(), matches.tolist(), counts, strict=True):
+        parent = parents.pop()
+        parents += [len(applied)] * count
+        applied.append(Applied(rule, match, parent))
+    return applied

@@ -1,6 +1,5 @@
 """Translates sentences with a phrase table and a language model, by NumPy alone."""
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +28,6 @@ from nmt_zoo.models.phrases.table_decoder import (
 from nmt_zoo.models.phrases.translation_rules import Begins, Contains
 
 _EXTENSIONS = 4  # Scored by the language model, for each hypothesis of a stack.
-_MOST_TRIED = 5  # Derivations looked at for each different translation.
 
 
 class PhraseDecoder(TableDecoder):
@@ -156,33 +154,28 @@ class PhraseDecoder(TableDecoder):
             ),
             rules=rules,
         )
-        for row, derivations in zip(some, search.run(keeps_arcs=n_best > 1), strict=True):
-            found = {}
-            for derivation in itertools.islice(derivations, _MOST_TRIED * n_best):
-                found.setdefault(tuple(derivation.words), derivation)
-                if len(found) == n_best:
-                    break
+        for row, found in zip(some, search.run(n_best), strict=True):
             results[row] = self._described(found, options[row], words[row].size)
         return results
 
     def _described(self, found, options, num_source):
-        """Returns the `PhraseTranslation` of each text -> `Derivation`."""
-        features = self._features(options, list(found.values()), num_source)
-        features[:, LANGUAGE] = self._language_scores(list(found))
+        """Returns the `PhraseTranslation` of each `Derivation`."""
+        features = self._features(options, found, num_source)
+        features[:, LANGUAGE] = self._language_scores([one.words for one in found])
         return [
             PhraseTranslation(
-                [*ids, self.eos_id], derivation.score, list(_phrases(options, derivation)), row
+                [*one.words, self.eos_id], one.score, list(_phrases(options, one)), row
             )
-            for (ids, derivation), row in zip(found.items(), features, strict=True)
+            for one, row in zip(found, features, strict=True)
         ]
 
     def _features(self, options, derivations, num_source):
         """Returns the features of derivations, `[n, len(FEATURES)]`, but the language model's."""
-        sizes = np.array([len(one.options) for one in derivations], np.int64)
+        sizes = np.array([len(one.edges) for one in derivations], np.int64)
         result = np.zeros((sizes.size, len(FEATURES)))
         if not sizes.size:
             return result
-        rows = np.array([row for one in derivations for row in one.options], np.int64)
+        rows = np.array([row for one in derivations for row in one.edges], np.int64)
         which, ends = np.repeat(np.arange(sizes.size), sizes), np.cumsum(sizes)
         np.add.at(result, which, options.features[rows])
         starts, stops = options.starts[rows], options.ends[rows]
@@ -206,7 +199,7 @@ class PhraseDecoder(TableDecoder):
 def _phrases(options, derivation):
     """Yields the phrases of a derivation."""
     first = 0
-    for row in derivation.options:
+    for row in derivation.edges:
         last = first + int(options.lengths[row])
         source = list(range(int(options.starts[row]), int(options.ends[row])))
         target = list(range(first, last))

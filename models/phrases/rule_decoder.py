@@ -1,6 +1,5 @@
 """Translates sentences with rules that have gaps, by NumPy alone."""
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,7 +19,6 @@ from nmt_zoo.models.phrases.table_decoder import (
 _SPAN_SHARE = 0.3  # Hypotheses of a span, for each one of the beam.
 _COMBINATIONS = 2  # Scored by the language model, for each one of the beam.
 _CORNER = 24
-_MOST_TRIED = 2, 100  # Derivations looked at: for each translation, and besides.
 
 
 class RuleDecoder(TableDecoder):
@@ -64,7 +62,7 @@ class RuleDecoder(TableDecoder):
         return None
 
     def _derivations(self, rules, matches, texts, context, beam_size, n_best):
-        """Returns for each sentence (score, rules) of its best different translations."""
+        """Returns for each sentence its best derivations, as `ChartSearch.run`."""
         is_limited = beam_size != UNLIMITED
         limits = ChartLimits(
             max(int(_SPAN_SHARE * beam_size), 1) if is_limited else UNLIMITED,
@@ -79,50 +77,43 @@ class RuleDecoder(TableDecoder):
             weights=self.weights,
             limits=limits,
         )
-        results, most_tried = [], _MOST_TRIED[0] * n_best + _MOST_TRIED[1]
-        for derivations in search.run(keeps_edges=n_best > 1):
-            found: dict = {}
-            for score, applied in itertools.islice(derivations, most_tried):
-                words = tuple(word for word, *_ in _target(rules, applied))
-                found.setdefault(words, (score, applied))
-                if len(found) == n_best:
-                    break
-            results.append(found)
-        return results
+        return search.run(n_best)
 
     def _described(self, found, rules, matches):
-        """Returns the `PhraseTranslation` of each text -> (score, rules)."""
+        """Returns the `PhraseTranslation` of each (derivation, its rules)."""
         features = np.zeros((len(found), len(FEATURES)))
-        for row, (_, applied) in zip(features, found.values(), strict=True):
+        for row, (_, applied) in zip(features, found, strict=True):
             for one in applied:
                 if one.match < 0:
                     row[GLUE] -= 1
                 else:
                     row += rules.features[one.rule]
         if found:
-            features[:, LANGUAGE] = self._language_scores(list(found))
+            features[:, LANGUAGE] = self._language_scores([one.words for one, _ in found])
         return [
-            PhraseTranslation([*ids, self.eos_id], score, _phrases(rules, matches, applied), row)
-            for (ids, (score, applied)), row in zip(found.items(), features, strict=True)
+            PhraseTranslation(
+                [*one.words, self.eos_id], one.score, _phrases(rules, matches, applied), row
+            )
+            for (one, applied), row in zip(found, features, strict=True)
         ]
 
 
 def _target(rules, applied):
-    """Lists (word, number of its rule in `applied`, its place in the rule) of a derivation."""
+    """Lists (number of the rule in `applied`, place in the rule) of each word of a derivation."""
     inner: list = [[] for _ in applied]
     for number, one in enumerate(applied[1:], start=1):
         inner[one.parent].append(number)
-    found, waiting = [], [(None, 0, 0)]  # Items without a word are rules.
+    found, waiting = [], [(0, -1)]  # Items without a place are rules.
     while waiting:
-        word, number, place = waiting.pop()
-        if word is not None:
-            found.append((word, number, place))
+        number, place = waiting.pop()
+        if place >= 0:
+            found.append((number, place))
             continue
         rule = applied[number].rule
         symbols = GAPS if rule == rules.links.size else rules.symbols[rule].tolist()
         gaps = dict(zip(GAPS, inner[number], strict=False))
         items = [
-            (None, gaps[symbol], 0) if symbol in gaps else (symbol, number, place)
+            (gaps[symbol], -1) if symbol in gaps else (number, place)
             for place, symbol in enumerate(symbols)
             if symbol >= 0 or symbol in gaps
         ]
@@ -133,7 +124,7 @@ def _target(rules, applied):
 def _phrases(rules, matches, applied):
     """Lists the `Phrase`s of a derivation, without the glue."""
     targets: list = [[-1] * LONGEST for _ in applied]
-    for place, (_, number, symbol) in enumerate(_target(rules, applied)):
+    for place, (number, symbol) in enumerate(_target(rules, applied)):
         targets[number][symbol] = place
     phrases, numbers = [], {-1: -1}
     for number, one in enumerate(applied):

@@ -5,13 +5,13 @@ hypotheses are scored follows cube pruning, Huang and Chiang 2007, "Forest Resco
 of a stack have translated equally many source words. All extensions of a stack are arrays.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nmt_zoo.models.phrases.arrays import best_of_each, mixed
-from nmt_zoo.models.phrases.forest import Forest
+from nmt_zoo.models.phrases.forest import Derivation, Forest
 from nmt_zoo.models.phrases.language_states import LanguageStates
 from nmt_zoo.models.phrases.sentence_options import (
     BEFORE,
@@ -34,14 +34,6 @@ class Limits(NamedTuple):
     stack_size: int = 100  # hypotheses of a stack that are followed
     extensions: int = 400  # extensions of a stack that the language model scores
     distortion_limit: int = 6  # most source words between the ends of two phrases
-
-
-class Derivation(NamedTuple):
-    """A translation and how it came about."""
-
-    score: float
-    options: list  # the numbers of its options, in the order of the target
-    words: list  # of int, the target words
 
 
 class Rule:
@@ -190,14 +182,13 @@ class StackSearch:
             best[:, starts, starts + length] = np.max(ways, axis=0)
         return best
 
-    def run(self, *, keeps_arcs: bool = False) -> list[Iterator[Derivation]]:
-        """Searches; returns for each sentence its different derivations, the best first.
+    def run(self, n_best: int) -> list[list[Derivation]]:
+        """Searches; returns for each sentence up to `n_best` derivations, the best first.
 
-        They are those of the hypotheses that were followed to the end; with `keeps_arcs`, also
-        those of hypotheses that were recombined with better ones.
+        Their texts differ. Their edges are numbers of options, in the order of the target.
         """
         self.hypotheses, self.offsets = [self._empty()], [0]
-        self.keeps_arcs = keeps_arcs
+        self.keeps_arcs = n_best > 1
         waiting: list[list[_Extensions]] = [[] for _ in range(self.size + 1)]
         total = self.lengths.size
         for covered in range(self.size + 1):
@@ -207,11 +198,7 @@ class StackSearch:
                 waiting[covered] = []
                 total += self.hypotheses[-1].scores.size
             self._extend(covered, waiting)
-        ends = self._ends()
-        self._make_forest()
-        return [
-            self._derivations(sentence, ends[sentence]) for sentence in range(self.lengths.size)
-        ]
+        return self._derivations(n_best)
 
     def _empty(self):
         count = self.lengths.size
@@ -409,26 +396,26 @@ class StackSearch:
         numbers = place[winners[others]] + self.offsets[-1]
         self.arcs.append((numbers, stack.scores[rows], stack.parents[rows], stack.options[rows]))
 
-    def _make_forest(self):
-        """Joins all hypotheses and arcs."""
+    def _derivations(self, n_best):
+        """Returns the best derivations of each sentence, from all hypotheses and arcs."""
         names = "scores", "parents", "options"
         own = [np.concatenate([getattr(one, n) for one in self.hypotheses]) for n in names]
         first = self.lengths.size  # The first ones are the empty hypotheses.
         own = [np.arange(first, own[0].size), *(array[first:] for array in own)]
         heads, scores, parents, options = map(np.concatenate, zip(own, *self.arcs, strict=True))
-        self.forest = Forest(heads, scores, parents[:, None])
-        self.edge_options = options.tolist()
-        self.listed = self.numbers.tolist()
-        pairs = zip(self.options.words.tolist(), self.options.lengths.tolist(), strict=True)
-        self.words = [words[:length] for words, length in pairs]
 
-    def _derivations(self, sentence, ends):
-        """Yields the `Derivation`s of a sentence, the best first."""
-        first = int(self.first_options[sentence])
-        for score, edges in self.forest.derivations(ends):
-            options = [self.edge_options[edge] for edge in edges]
-            words = [word for option in options for word in self.words[option]]
-            yield Derivation(score, [self.listed[option] - first for option in options], words)
+        def spell(edge, inner):
+            option = options[edge]
+            return (*inner[0], *self.options.words[option, : self.options.lengths[option]].tolist())
+
+        forest = Forest(heads, scores, parents[:, None], self._ends(), spell)
+        results = []
+        for sentence, start in enumerate(self.first_options[:-1]):
+            found = forest.best(sentence, n_best)
+            places = (self.numbers[options[one.edges[::-1]]] - start for one in found)
+            pairs = zip(found, places, strict=True)
+            results.append([one._replace(edges=place.tolist()) for one, place in pairs])
+        return results
 
 
 def _take(record: Any, rows: Any) -> Any:
