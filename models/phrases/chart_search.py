@@ -251,14 +251,20 @@ class ChartSearch:
         heads, scores, matches, parts = map(np.concatenate, zip(none, *self.edges, strict=True))
         rules, children = parts[:, 0], parts[:, 1:]
 
+        sides: dict[int, list] = {}  # Rule -> its target side.
+
         def spell(edge, inner):
-            if matches[edge] < 0:
+            if matches.item(edge) < 0:
                 return inner[0] + inner[1]
+            rule = rules.item(edge)
+            if rule not in sides:
+                row = self.symbols[rule]
+                sides[rule] = row[row != NOTHING].tolist()
             words: list = []
-            for symbol in self.symbols[rules[edge]].tolist():
+            for symbol in sides[rule]:
                 if symbol >= 0:
                     words.append(symbol)
-                elif symbol != NOTHING:
+                else:
                     words += inner[GAPS.index(symbol)]
             return tuple(words)
 

@@ -27,20 +27,19 @@ class _Made(NamedTuple):
     words: tuple
     edge: int  # row of the sorted edges; -1: the hypothesis is made of nothing
     ranks: tuple  # for each child, which of its texts
+    parts: tuple  # of `_Texts`, the children
 
 
 class _Texts:
     """The texts of a hypothesis, as far as they are known."""
 
+    __slots__ = "heap", "made", "next", "seen"
+
     def __init__(self) -> None:
         self.made: list[_Made] = []  # The best first, all different.
         self.seen: set[tuple] = set()
         self.heap: list[tuple] = []  # (minus the score, order, edge, ranks of the children)
-        self.next: list[tuple] = []  # (edge, ranks) that have no score yet
-
-    @property
-    def may_grow(self) -> bool:
-        return bool(self.heap or self.next)
+        self.next: list[tuple] = []  # (edge, ranks, children, the one whose rank was raised)
 
 
 class Forest:
@@ -49,8 +48,8 @@ class Forest:
     Args:
         heads: `[E]` int, the hypothesis of each edge.
         scores: `[E]`, score of the best derivation of the head by way of the edge.
-        children: `[E, C]` int, hypotheses that the head is made of; -1: none. A hypothesis without
-            edges is made of nothing.
+        children: `[E, C]` int, hypotheses that the head is made of. A hypothesis without edges is
+            made of nothing.
         ends: for each sentence, (score of the best derivation, hypothesis) of its complete
             hypotheses.
         spell: function of an edge and the words of its children that returns those of the head.
@@ -80,17 +79,16 @@ class Forest:
         heapq.heapify(waiting)
         while waiting and len(found) < most:
             minus, number, rank = heapq.heappop(waiting)
-            self._grow(number, rank + 1)
-            made = self._of(number).made
-            found.setdefault(made[rank].words, (-minus, number, rank))
+            texts = self._of(number)
+            self._grow(texts, rank + 1)
+            found.setdefault(texts.made[rank].words, (-minus, texts.made[rank]))
             if len(found) < most:
-                self._grow(number, rank + 2)
-            if rank + 1 < len(made):
-                less = made[rank].score - made[rank + 1].score
-                heapq.heappush(waiting, (minus + less, number, rank + 1))
+                self._grow(texts, rank + 2)
+                if rank + 1 < len(texts.made):
+                    less = texts.made[rank].score - texts.made[rank + 1].score
+                    heapq.heappush(waiting, (minus + less, number, rank + 1))
         return [
-            Derivation(score, words, self._edges_of(number, rank))
-            for words, (score, number, rank) in found.items()
+            Derivation(score, words, self._edges_of(made)) for words, (score, made) in found.items()
         ]
 
     def _of(self, number):
@@ -99,62 +97,70 @@ class Forest:
             texts = self._texts[number] = _Texts()
             first, last = self._first[number : number + 2].tolist()
             if first == last:
-                texts.made.append(_Made(0.0, (), -1, ()))
-            for edge in range(first, last):
-                ranks = (0,) * int((self._children[edge] >= 0).sum())
-                texts.heap.append((-self._scores.item(edge), next(self._order), edge, ranks))
+                texts.made.append(_Made(0.0, (), -1, (), ()))
+            ranks = (0,) * self._children.shape[1]
+            for edge, score in zip(
+                range(first, last), self._scores[first:last].tolist(), strict=True
+            ):
+                texts.heap.append((-score, next(self._order), edge, ranks, None))
         return texts
 
-    def _grow(self, number, count):
+    def _grow(self, texts, count):
         """Finds the texts of a hypothesis, until there are `count` or no more."""
-        waiting = [(number, count)]
+        waiting = [(texts, count)]
         while waiting:
-            number, count = waiting[-1]
-            texts = self._of(number)
-            if len(texts.made) >= count or not texts.may_grow:
+            texts, count = waiting[-1]
+            if len(texts.made) >= count or not (texts.heap or texts.next):
                 waiting.pop()
                 continue
-            edge, ranks = texts.next[-1] if texts.next else texts.heap[0][2:]
-            both = list(zip(self._children[edge].tolist(), ranks, strict=False))
-            missing = [
-                (child, rank + 1)
-                for child, rank in both
-                if len(self._of(child).made) <= rank and self._of(child).may_grow
-            ]
-            if missing:
-                waiting.append(missing[0])
-                continue
-            inner = [(self._of(child).made, rank) for child, rank in both]
-            if not texts.next:
-                self._make(texts, inner)
-                continue
-            texts.next.pop()
-            if all(rank < len(made) for made, rank in inner):
-                lost = sum(made[0].score - made[rank].score for made, rank in inner)
-                minus = lost - self._scores.item(edge)
-                heapq.heappush(texts.heap, (minus, next(self._order), edge, ranks))
+            missing = self._add_next(texts) if texts.next else self._make(texts)
+            if missing is not None:
+                waiting.append(missing)
 
-    def _make(self, texts, inner):
-        """Takes the best derivation that is known to be next."""
-        minus, _, edge, ranks = heapq.heappop(texts.heap)
-        spelt = [made[rank].words for made, rank in inner]
+    def _add_next(self, texts):
+        """Scores a derivation; returns (child, number of texts) if it needs one more of a child."""
+        edge, ranks, parts, place = texts.next[-1]
+        rank, part = ranks[place], parts[place]
+        if len(part.made) <= rank and (part.heap or part.next):
+            return part, rank + 1
+        texts.next.pop()
+        if len(part.made) > rank:
+            minus = -self._scores.item(edge)
+            for one, other in zip(parts, ranks, strict=True):
+                minus += one.made[0].score - one.made[other].score
+            heapq.heappush(texts.heap, (minus, next(self._order), edge, ranks, parts))
+        return None
+
+    def _make(self, texts):
+        """Takes the best derivation; returns as `_add_next`."""
+        minus, _, edge, ranks, parts = texts.heap[0]
+        if parts is None:
+            parts = tuple(map(self._of, self._children[edge].tolist()))
+            for part in parts:
+                if not part.made:
+                    return part, 1
+        heapq.heappop(texts.heap)
+        spelt = [part.made[rank].words for part, rank in zip(parts, ranks, strict=True)]
         words = self._spell(self._edges.item(edge), spelt)
         if words not in texts.seen:
             texts.seen.add(words)
-            texts.made.append(_Made(-minus, words, edge, ranks))
+            texts.made.append(_Made(-minus, words, edge, ranks, parts))
         for place, rank in enumerate(ranks):
-            texts.next.append((edge, (*ranks[:place], rank + 1, *ranks[place + 1 :])))
+            part = parts[place]
+            if part.heap or part.next or len(part.made) > rank + 1:
+                raised = (*ranks[:place], rank + 1, *ranks[place + 1 :])
+                texts.next.append((edge, raised, parts, place))
             if rank:  # Those that follow in another child were added before: no pair comes twice.
                 break
+        return None
 
-    def _edges_of(self, number, rank):
+    def _edges_of(self, made):
         """Lists the edges of a text of a hypothesis."""
-        found, waiting = [], [(number, rank)]
+        found, waiting = [], [made]
         while waiting:
-            number, rank = waiting.pop()
-            made = self._of(number).made[rank]
+            made = waiting.pop()
             if made.edge >= 0:
                 found.append(self._edges.item(made.edge))
-                both = zip(self._children[made.edge].tolist(), made.ranks, strict=False)
-                waiting += reversed(list(both))
+                inner = [part.made[rank] for part, rank in zip(made.parts, made.ranks, strict=True)]
+                waiting += reversed(inner)
         return found

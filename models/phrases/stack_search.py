@@ -404,9 +404,14 @@ class StackSearch:
         own = [np.arange(first, own[0].size), *(array[first:] for array in own)]
         heads, scores, parents, options = map(np.concatenate, zip(own, *self.arcs, strict=True))
 
+        spoken: dict[int, list] = {}  # Option -> its words.
+
         def spell(edge, inner):
-            option = options[edge]
-            return (*inner[0], *self.options.words[option, : self.options.lengths[option]].tolist())
+            option = options.item(edge)
+            if option not in spoken:
+                length = self.options.lengths[option]
+                spoken[option] = self.options.words[option, :length].tolist()
+            return (*inner[0], *spoken[option])
 
         forest = Forest(heads, scores, parents[:, None], self._ends(), spell)
         results = []

@@ -108,11 +108,11 @@ class TableDecoder:
 def links_of(bits: int, source: Sequence[int], target: Sequence[int]) -> list:
     """Returns the links (source word, target word) of a phrase pair that are stored as bits.
 
-    `source` and `target` are the places of its symbols in the sentences; -1: not a word.
+    `source` and `target` are the places of its symbols in the sentences.
     """
-    return [
-        (i, j)
-        for row, i in enumerate(source)
-        for column, j in enumerate(target)
-        if bits >> (LONGEST * row + column) & 1 and i >= 0 and j >= 0
-    ]
+    found = []
+    while bits:
+        row, column = divmod((bits & -bits).bit_length() - 1, LONGEST)
+        found.append((source[row], target[column]))
+        bits &= bits - 1
+    return found
