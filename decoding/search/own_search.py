@@ -99,6 +99,8 @@ def copied_words(translation: PhraseTranslation, source: Sequence) -> list:
 
     `source` are the words of the source, of any kind.
     """
+    if UNK_ID not in translation.ids:
+        return translation.ids[:-1]
     linked = {target: place for phrase in translation.phrases for place, target in phrase.links}
     return [
         source[linked[place]] if word == UNK_ID and place in linked else word

@@ -1,6 +1,7 @@
 """Translates sentences with a phrase table and a language model, by NumPy alone."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,7 @@ class PhraseDecoder(TableDecoder):
         if not (words.size and target):
             if words.size or target:
                 return None
-            return PhraseTranslation([self.eos_id], 0.0, [], np.zeros(len(FEATURES)))
+            return PhraseTranslation([self.eos_id], 0.0, np.zeros(len(FEATURES)), list)
         text = np.append(np.asarray(target, np.int64), np.full(LONGEST, NOTHING - 1))
         options = self._options(words)
         matching = np.zeros(options.starts.size, bool)
@@ -164,7 +165,7 @@ class PhraseDecoder(TableDecoder):
         features[:, LANGUAGE] = self._language_scores([one.words for one in found])
         return [
             PhraseTranslation(
-                [*one.words, self.eos_id], one.score, list(_phrases(options, one)), row
+                [*one.words, self.eos_id], one.score, row, partial(_phrases, options, one)
             )
             for one, row in zip(found, features, strict=True)
         ]
@@ -197,11 +198,12 @@ class PhraseDecoder(TableDecoder):
 
 
 def _phrases(options, derivation):
-    """Yields the phrases of a derivation."""
-    first = 0
+    """Lists the phrases of a derivation."""
+    phrases, first = [], 0
     for row in derivation.edges:
         last = first + int(options.lengths[row])
         source = list(range(int(options.starts[row]), int(options.ends[row])))
         target = list(range(first, last))
-        yield Phrase(source, target, links_of(int(options.links[row]), source, target))
+        phrases.append(Phrase(source, target, links_of(int(options.links[row]), source, target)))
         first = last
+    return phrases

@@ -1,6 +1,7 @@
 """Translates sentences with rules that have gaps, by NumPy alone."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -49,7 +50,7 @@ class RuleDecoder(TableDecoder):
         if not (words.size and target):
             if words.size or target:
                 return None
-            return PhraseTranslation([self.eos_id], 0.0, [], np.zeros(len(FEATURES)))
+            return PhraseTranslation([self.eos_id], 0.0, np.zeros(len(FEATURES)), list)
         context = TargetContext(target)
         known = matches_of(self.arrays, [words], self.max_phrase_length, self.unknown_id)
         made = ((0, one) for one in made_up_for(target, words.size))
@@ -92,7 +93,10 @@ class RuleDecoder(TableDecoder):
             features[:, LANGUAGE] = self._language_scores([one.words for one, _ in found])
         return [
             PhraseTranslation(
-                [*one.words, self.eos_id], one.score, _phrases(rules, matches, applied), row
+                [*one.words, self.eos_id],
+                one.score,
+                row,
+                partial(_phrases, rules, matches, applied),
             )
             for (one, applied), row in zip(found, features, strict=True)
         ]

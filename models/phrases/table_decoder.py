@@ -1,6 +1,6 @@
 """What the searches with a table of phrases or rules and a language model have in common."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,8 +25,13 @@ class PhraseTranslation(NamedTuple):
 
     ids: list  # of int, with `</s>`
     score: float  # weighted sum of the features
-    phrases: list  # of `Phrase`; phrases without gaps in the order of the target
     features: np.ndarray  # `[F]`
+    read: Callable[[], list]  # makes `phrases`, which few translations of many are asked for
+
+    @property
+    def phrases(self) -> list[Phrase]:
+        """Its phrases, those without gaps in the order of the target."""
+        return self.read()
 
 
 class TableDecoder:

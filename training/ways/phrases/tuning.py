@@ -27,20 +27,25 @@ class Candidates(NamedTuple):
     sizes: np.ndarray  # [S] int64, translations of each sentence
 
 
-def match_counts(words: Sequence, reference: Sequence) -> list[int]:
+def ngram_counts(words: Sequence) -> list[collections.Counter]:
+    """Counts the n-grams of a text, of 1 to 4 words, which are anything that can be hashed."""
+    shifted = [words[n:] for n in range(_ORDERS)]
+    return [
+        collections.Counter(zip(*shifted[:order], strict=False)) for order in range(1, _ORDERS + 1)
+    ]
+
+
+def match_counts(words: Sequence, reference: Sequence[collections.Counter]) -> list[int]:
     """Counts what BLEU is made of, for one translation: see `Candidates.counts`.
 
-    Words are anything that can be compared and hashed.
+    `reference` are the `ngram_counts` of the reference.
     """
-    matches, totals = [], []
-    for order in range(1, _ORDERS + 1):
-        found, wanted = (
-            collections.Counter(zip(*(text[n:] for n in range(order)), strict=False))
-            for text in (words, reference)
-        )
-        matches.append((found & wanted).total())
-        totals.append(max(len(words) + 1 - order, 0))
-    return [*matches, *totals, len(words), len(reference)]
+    matches = [
+        sum(min(n, wanted[key]) for key, n in found.items() if key in wanted)
+        for found, wanted in zip(ngram_counts(words), reference, strict=True)
+    ]
+    totals = [max(len(words) + 1 - order, 0) for order in range(1, _ORDERS + 1)]
+    return [*matches, *totals, len(words), reference[0].total()]
 
 
 def bleu(counts: np.ndarray) -> np.ndarray:

@@ -137,9 +137,10 @@ class TuningUpdate(Update):
 
     def _add(self, row, translations):
         _, line, reference = self.lines[row]
-        reference = self._words([reference], self.tokenizer.target)[0]
+        reference = tuning.ngram_counts(self._words([reference], self.tokenizer.target)[0])
+        words_of_source = self._words([line], self.tokenizer.source)[0]
         for translation in translations:
-            words = copied_words(translation, self._words([line], self.tokenizer.source)[0])
+            words = copied_words(translation, words_of_source)
             key = tuple(words), tuple(np.round(translation.features, 4))
             if key not in self.found[row]:
                 counts = tuning.match_counts(words, reference)

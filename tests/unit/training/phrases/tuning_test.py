@@ -5,6 +5,10 @@ import sacrebleu
 from nmt_zoo.training.ways.phrases import tuning
 
 
+def counts_of(words, reference):
+    return tuning.match_counts(words, tuning.ngram_counts(reference))
+
+
 def random_candidates(seed, num_sentences=6, most=5, num_features=3):
     draw = np.random.default_rng(seed)
     lists = []
@@ -15,9 +19,7 @@ def random_candidates(seed, num_sentences=6, most=5, num_features=3):
                 (
                     # Equal slopes and heights are to occur.
                     draw.integers(-3, 4, num_features).astype(float),
-                    tuning.match_counts(
-                        draw.integers(0, 4, draw.integers(0, 9)).tolist(), reference
-                    ),
+                    counts_of(draw.integers(0, 4, draw.integers(0, 9)).tolist(), reference),
                 )
                 for _ in range(draw.integers(1, most + 1))
             ]
@@ -32,7 +34,7 @@ def test_bleu_is_that_of_sacrebleu():
         [words[draw.integers(0, 3, draw.integers(5, 12))].tolist() for _ in range(20)]
         for _ in range(2)
     )
-    counts = np.sum([tuning.match_counts(*x) for x in zip(texts, references, strict=True)], axis=0)
+    counts = np.sum([counts_of(*x) for x in zip(texts, references, strict=True)], axis=0)
     expected = sacrebleu.corpus_bleu(
         list(map(" ".join, texts)), [list(map(" ".join, references))], tokenize="none"
     )
@@ -42,7 +44,7 @@ def test_bleu_is_that_of_sacrebleu():
 def test_sentence_bleu_prefers_more_matches_and_the_right_length():
     reference = ["a", "b", "c", "d", "e", "f"]
     texts = ["a b c d e f", "a b c d e", "a b c d e f g", "a b c x e f", "f e d c b a"]
-    counts = [tuning.match_counts(text.split(), reference) for text in texts]
+    counts = [counts_of(text.split(), reference) for text in texts]
     exact, short, long, one_wrong, reversed_ = tuning.sentence_bleu(np.array(counts))
     assert exact > max(short, long) > one_wrong > reversed_ > 0
 
@@ -66,7 +68,7 @@ def test_finds_weights_that_rank_as_the_score_does():
 
 
 def test_weights_stay_where_nothing_can_be_ranked():
-    same = (np.ones(3), tuning.match_counts([1, 2], [1, 2]))
+    same = (np.ones(3), counts_of([1, 2], [1, 2]))
     candidates = tuning.joined([[same], [same, same]])
     weights = np.array([1.0, 2.0, 3.0])
     draw = np.random.default_rng(0)
