@@ -18,7 +18,7 @@ from nmt_zoo.training.ways.phrases import tuning
 from nmt_zoo.training.ways.update import Options, Update, WayOfTraining
 
 _MOST_STEPS = 100
-_N_BEST = 100  # Translations of a line that a step adds to those of the steps before.
+_N_BEST = 40  # Translations of a line that a step adds to those of the steps before.
 _AT_ONCE = 16  # Lines of a search.
 _BEAM_SIZE = 50  # Half as many as usual; the best translations are found all the same.
 _SPREAD = 1e4  # Larger sums of logarithms are cut in the printed perplexity.
