@@ -1,4 +1,4 @@
-"""Compares the phrase-based model with Thot, IBM Model 2 and networks, by amount of text.
+"""Compares models of phrases with Thot, IBM Model 2 and networks, by amount of text.
 
     python benchmarks/phrases.py --multi30k=data/multi30k --europarl=data/europarl10k \\
         --thot=thot/bin/python
@@ -55,6 +55,7 @@ _FILES = {"train": "train", "valid": "val", "test": "test"}
 # and as long as the phrases' training and tuning may take.
 SYSTEMS = {
     "phrase_based": ["--model=phrase_based"],
+    "hiero": ["--model=hiero"],
     "thot": [],
     "ibm2_lm": ["--model=ibm2"],
     "lstm_lexical": ["--model=lstm_lexical", "--max_minutes=10"],

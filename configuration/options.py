@@ -460,7 +460,8 @@ OPTIONS = [
     Option(
         "bleu_lines",
         1000,
-        "Number of validation lines that are translated for BLEU (0: no BLEU).",
+        "Number of validation lines that are translated for BLEU (0: no BLEU), and, with "
+        "--update=tuning, on which weights are tuned.",
         _PACE,
         0,
         resumable=True,

@@ -99,7 +99,7 @@ BY_WAY = {
         "log_every_steps": 1,
         "bleu_lines": 0,  # These models are for alignments; translating takes longer than training.
     },
-    # Each step adds the 100 best translations of the validation text.
+    # Each step adds the best translations of the validation text.
     "tuning": {
         "max_steps": 8,
         "patience": 2,
@@ -124,6 +124,8 @@ BY_MODEL_AND_WAY = {
     # Only the last iteration is validated, because its weights are kept whatever their perplexity,
     # which does not count fertilities.
     ("hmm_fertility", "em"): {"eval_every_steps": 1_000_000},
+    # A search for rules takes three times as long as one for phrases.
+    ("hiero", "tuning"): {"bleu_lines": 500},
 }
 
 # As Vaswani et al. 2017, section 5.1; the number of updates as section 5.2.

@@ -28,6 +28,7 @@ MODELS = {
         "phrases/multi30k_29000",
         "phrase_based",
     ),
+    "hiero": ("phrases with gaps, which make a tree, 2005", "phrases/multi30k_29000", "hiero"),
     "ngram_lm": ("n-gram language model, modified Kneser-Ney", "noisy_channel/demo", "perplexity"),
     "ibm1_factored": ("Model 1, its table factored into embeddings", "demo_alignment", "aer"),
     "attention_ibm1": ("Model 1 as uniform attention", "demo_alignment", "bleu"),

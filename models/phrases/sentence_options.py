@@ -35,7 +35,7 @@ DISTORTION = FEATURES.index("distortion")
 BEFORE, BEHIND = slice(8, 11), slice(11, 14)
 UNKNOWN = FEATURES.index("unknown")
 # Of Moses's first weights, but for the unknown words, of which a translation has no choice.
-FIRST_WEIGHTS = (0.5, 0.2, 0.2, 0.2, 0.2, 0.2, -1.0, 0.3, *(0.3,) * 6, 100.0)
+FIRST_WEIGHTS = (0.5, 0.2, 0.2, 0.2, 0.2, 0.2, 0.3, 0.3, *(0.3,) * 6, 100.0)
 
 
 class PhraseArrays(NamedTuple):

@@ -42,15 +42,17 @@ class Tuning(WayOfTraining):
 
     @classmethod
     def make(cls, run: Any, model: keras.Model) -> "TuningUpdate":
-        return TuningUpdate(model, run.tokenizer, *run.valid_lines, run.options["seed"])
+        lines = (side[: run.options["bleu_lines"]] for side in run.valid_lines)
+        return TuningUpdate(model, run.tokenizer, *lines, run.options["seed"])
 
     @classmethod
     def describe(cls, run: Any) -> list[str]:
         sizes = len(run.tokenizer.source), len(run.tokenizer.target)
+        num_lines = min(len(run.valid_lines[0]), run.options["bleu_lines"])
         return [
             f"vocabularies ({run.tokenizer.kind}): {sizes[0]:,} and {sizes[1]:,} entries",
-            f"feature weights are tuned on {len(run.valid_lines[0]):,} validation lines; the "
-            "perplexity is that of the language model, which stays as it is",
+            f"feature weights are tuned on {num_lines:,} validation lines; the perplexity is that "
+            "of the language model, which stays as it is",
         ]
 
 
