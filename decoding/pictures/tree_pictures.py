@@ -59,40 +59,34 @@ def save_tree(
     title = figures.printable(title or "")
     with figures.style([*words, *(node.label for node in nodes), title], ending):
         places = _places(nodes, words)
-        top = max((node.level for node in nodes), default=0)
-        size = [places[-1] + 2 * _MARGIN, (top + 1) * _LEVEL + 2 * _MARGIN]
-        size[0] = max(size[0], figures.text_widths([title], _FONT_SIZE + 1)[0] + 2 * _MARGIN)
+        height = (1 + max((node.level for node in nodes), default=0)) * _LEVEL
+        width = max(places[-1], figures.text_widths([title], _FONT_SIZE + 1)[0])
+        size = width + 2 * _MARGIN, height + 2 * _MARGIN
         dpi = figures.check_size(size, ending, _DPI)
         figure = Figure(figsize=size)
         axes = figure.add_axes((0, 0, 1, 1))
-        axes.set(xlim=(-_MARGIN, size[0] - _MARGIN), ylim=(-_MARGIN, size[1] - _MARGIN))
+        axes.set(xlim=(-_MARGIN, width + _MARGIN), ylim=(-_MARGIN, height + _MARGIN))
         axes.set_axis_off()
-        middles = (places[1:] + places[:-1]) / 2
-        points = [(place, 0.0) for place in middles]
-        centres = [
-            ((places[node.first] + places[node.last + 1]) / 2, node.level * _LEVEL)
-            for node in nodes
-        ]
-        for node, centre in zip(nodes, centres, strict=True):
-            ends = [points[word] for word in node.words] + [centres[one] for one in node.inner]
-            for end in ends:
-                both = zip(centre, end, strict=True)
-                axes.plot(*both, color="#999999", linewidth=0.8, zorder=1)
-        texts = [*zip(points, words, strict=True)]
-        texts += zip(centres, (node.label for node in nodes), strict=True)
-        for number, ((x, y), text) in enumerate(texts):
-            axes.text(
-                x,
-                y,
-                text,
-                ha="center",
-                va="center",
-                fontsize=_FONT_SIZE,
-                color="black" if number < len(words) else figures.LINE_COLOURS[0],
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
-            )
-        axes.text(0, size[1] - 1.6 * _MARGIN, title, va="top", fontsize=_FONT_SIZE + 1)
+        axes.text(0, height + 0.4 * _MARGIN, title, va="top", fontsize=_FONT_SIZE + 1)
+        _draw(axes, nodes, words, places)
         figures.save(figure, path, dpi)
+
+
+def _draw(axes, nodes, words, places):
+    """Draws the nodes and the source words, whose edges are at `places`."""
+    points = [(place, 0.0) for place in (places[1:] + places[:-1]) / 2]
+    centres = [
+        ((places[node.first] + places[node.last + 1]) / 2, node.level * _LEVEL) for node in nodes
+    ]
+    for node, centre in zip(nodes, centres, strict=True):
+        for end in [points[word] for word in node.words] + [centres[one] for one in node.inner]:
+            axes.plot(*zip(centre, end, strict=True), color="#999999", linewidth=0.8, zorder=1)
+    look = {"ha": "center", "va": "center", "fontsize": _FONT_SIZE}
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 2}
+    for point, word in zip(points, words, strict=True):
+        axes.text(*point, word, **look, bbox=box)
+    for centre, node in zip(centres, nodes, strict=True):
+        axes.text(*centre, node.label, **look, bbox=box, color=figures.LINE_COLOURS[0])
 
 
 def _nodes(phrases, target_words):
