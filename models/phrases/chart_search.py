@@ -116,32 +116,38 @@ class ChartSearch:
         Their texts differ. A rule comes before those in its gaps.
         """
         self.keeps_edges = n_best > 1
-        matches, lengths = self.matches, self.matches.ends - self.matches.starts
-        every = np.arange(lengths.size)
+        self._fill_spans()
+        self._fill_beginnings()
+        return self._derivations(n_best)
+
+    def _fill_spans(self):
+        """Fills the cells of spans by the rules that match, the short ones first."""
+        lengths = self.matches.ends - self.matches.starts
         for length in range(1, int(lengths.max(initial=0)) + 1):
-            some = every[lengths == length]
-            one = matches.take(some)
-            inner = [
+            some = np.flatnonzero(lengths == length)
+            one = self.matches.take(some)
+            left, right = (
                 np.where(
                     one.gaps[:, n] < 0,
                     self.no_cell,
                     self._cell(one.sentences, one.gaps[:, n], one.gaps[:, n + 1]),
                 )
                 for n in (0, 2)
-            ]
+            )
             cells = self._cell(one.sentences, one.starts, one.ends)
-            self._fill(cells, some, one.first, one.counts, *inner)
-        sentences, ends = np.arange(self.lengths.size), self.num_spans
-        for end in range(1, self.size + 1):
-            starts = np.arange(end)
-            which = np.repeat(sentences[self.lengths >= end], end)
-            starts = np.tile(starts, which.size // end)
-            before = ends + which * (self.size + 1) + starts
-            parts = self._cell(which, starts, np.full(which.size, end))
-            cells = ends + which * (self.size + 1) + end
-            glue = np.full((3, which.size), [[-1], [self.numbers.size - 1], [1]])
-            self._fill(cells, *glue, before, parts, is_glue=True)
-        return self._derivations(n_best)
+            self._fill(cells, some, one.first, one.counts, left, right)
+
+    def _fill_beginnings(self):
+        """Fills the cells of beginnings of sentences by the glue rule, the short ones first."""
+        width = self.size + 1
+        for end in range(1, width):
+            sentences = np.repeat(np.flatnonzero(self.lengths >= end), end)
+            starts = np.tile(np.arange(end), sentences.size // end)
+            before = self.num_spans + sentences * width + starts
+            behind = self._cell(sentences, starts, np.full(starts.size, end))
+            none, first, one = np.full((3, starts.size), [[-1], [self.numbers.size - 1], [1]])
+            cells = self.num_spans + sentences * width + end
+            self._fill(cells, none, first, one, before, behind, is_glue=True)
 
     def _cell(self, sentences, starts, ends):
         return (sentences * (self.size + 1) + starts) * (self.size + 1) + ends
