@@ -47,8 +47,8 @@ RARELY = ["--eval_every_steps=1000", "--save_every_steps=100", "--bleu_lines=100
 def train_command(preset):
     """Returns the command that trains a preset, as a list."""
     limits = [f"--max_minutes={FLAGS.minutes:g}"]
-    # Expectation maximisation takes few iterations, and the recipe sets their number.
-    if options_of(preset, "demo", {}).get("update") != "em":
+    # Expectation maximisation and tuning take few iterations, and the recipe sets their number.
+    if options_of(preset, "demo", {}).get("update") not in ("em", "tuning"):
         limits += ["--max_steps=0", *RARELY]
     where = [f"--data_dir={FLAGS.data_dir}", f"--model_dir={FLAGS.runs}/{preset}"]
     return ["train.py", f"--model={preset}", "--dataset=demo", *limits, *where]
