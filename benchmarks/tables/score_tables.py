@@ -221,7 +221,7 @@ def phrases_table():
         for name, r in record["systems"].items()
     }
     for name in ("lstm_lexical", "transformer_coursework"):
-        record = read(f"europarl10k/{name}.json")
+        record = read(f"europarl10k/{name}")
         scores = record["scores"]["replaced"]
         found["europarl 10000", f"`{name}`, other settings"] = {
             **{key: scores[key] for key in ("bleu", "chrf")},
