@@ -21,7 +21,7 @@ from nmt_zoo.decoding.search.terms import padded
 from nmt_zoo.models.base import TranslationModel
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
-END = SPECIALS[EOS_ID]  # A word table says how often a word becomes it, but it is no translation.
+END = SPECIALS[EOS_ID]  # A model's word table has it on both sides, but it is no translation.
 
 
 def read_lexicon(path: str) -> dict[str, str]:
@@ -42,7 +42,7 @@ def read_lexicon(path: str) -> dict[str, str]:
                 f"{path}, line {number}: {line[:60]!r}; expected a source word, a target word and "
                 "a probability from 0 to 1"
             ) from None
-        if target != END and probability > best.get(source, ("", -math.inf))[1]:
+        if END not in (source, target) and probability > best.get(source, ("", -math.inf))[1]:
             best[source] = (target, probability)
     if not best:
         raise UserError(f"{path}: empty; expected lines `source_word target_word probability`")
