@@ -140,8 +140,8 @@ class Banks:
         return tf.concat([best, logits], axis=1), tf.concat([tokens, following], axis=1)
 
     def of(self, output: StepOutput, log_probs: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
-        width = tf.shape(tokens)[1]
-        each = tf.nest.map_structure(lambda x: tf.repeat(x, width, axis=0), self.progress(output))
+        width, progress = tf.shape(tokens)[1], self.progress(output)
+        each = tf.nest.map_structure(lambda x: tf.repeat(x, width, axis=0), progress)
         banks = each.follow(tf.reshape(tokens, [-1]), self.joints).num_met
         banks = tf.reshape(banks, tf.shape(log_probs))  # [A, L * width]
         # By bank, and in a bank by log-probability.
@@ -153,7 +153,10 @@ class Banks:
         rank = tf.range(tf.shape(banks)[1]) - tf.searchsorted(sorted_banks, sorted_banks)
         rank = tf.gather(rank, tf.argsort(order, axis=1), batch_dims=1)
         preferred = tf.cast(banks - rank * (tf.reduce_max(banks) + 1), tf.float32)
-        return tf.where(log_probs > IMPOSSIBLE / 2, preferred, IMPOSSIBLE)
+        # A sentence without phrases has no banks, so that it does not depend on its neighbours.
+        asks = tf.reduce_any(progress.lengths > 0, axis=1)
+        asks = tf.reshape(asks, [tf.shape(log_probs)[0], -1])[:, :1]
+        return tf.where(asks & (log_probs > IMPOSSIBLE / 2), preferred, IMPOSSIBLE)
 
 
 def _largest(counts):

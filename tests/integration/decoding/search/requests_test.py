@@ -331,7 +331,11 @@ def diverse(model, source, beam_size, groups, strength, alpha):
             live[group] = extensions[:size]
             for body, _ in live[group]:
                 taken[body[-1]] += 1
-        if all(len(some) == size for some in done):
+        # Done if all groups are full and nothing alive looks better, a quarter longer than now.
+        ahead = float(length_normaliser(min(1.25 * (step + 1), LIMIT), alpha))
+        likely = max((total / ahead for some in live for _, total in some), default=-np.inf)
+        is_full = all(len(some) == size for some in done)
+        if is_full and max(itertools.chain(*done))[0] >= likely:
             break
     return sorted(itertools.chain(*done), reverse=True)
 
