@@ -26,7 +26,7 @@ import sys
 from typing import Any
 
 from nmt_zoo.command_line import console, flag_values
-from nmt_zoo.command_line.flag_values import flag, number_or, read
+from nmt_zoo.command_line.flag_values import flag, language_flag, number_or, read
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, check_writable, write_json
@@ -91,6 +91,8 @@ class Arguments(flag_values.Arguments):
     reverse_model_dir: str = flag(
         _INSTEAD, "", "Directory of a model from target to source, as train.py wrote it."
     )
+    source_language: str = language_flag(_INSTEAD, "source")
+    target_language: str = language_flag(_INSTEAD, "target")
     layer: int | None = flag(
         _INSTEAD,
         None,
@@ -219,7 +221,8 @@ def align_with_models(asked: Arguments, text: ParallelText) -> tuple[list[Any], 
     for side, path in paths.items():
         if path:
             directory = ModelDirectory(path)
-            model, tokenizer, config = directory.load()
+            languages = asked.languages if side == "forward" else asked.languages[::-1]
+            model, tokenizer, config = directory.load(languages=languages)
             name = f"the {config['model']} of {path}"
             options = {"layer": asked.layer, "head": number_or("head", asked.head, "mean")}
             aligners[side] = Aligner(model, tokenizer, name=name, **options)

@@ -15,6 +15,7 @@ TENSORFLOW, CTRANSLATE2 = "tensorflow", "ctranslate2"
 # Flags with which both engines write the same text.
 _BOTH = {"engine", "verbose", "model_dir", "input", "input_column", "output", "tag"}
 _BOTH |= {"beam_size", "length_penalty", "split_sentences", "long_lines"}
+_BOTH |= {"source_language", "target_language"}
 # With larger length penalties, CTranslate2 ends some searches before the best translation.
 _LARGEST_PENALTY = 1.0
 # Longest file in bytes for which the start takes more time than TensorFlow may save later.
@@ -32,7 +33,7 @@ def convert_if_chosen(asked: Any, given: set[str]) -> tuple[str, ConvertedModel 
         reason = _why_tensorflow(asked, given)
     if asked.engine == TENSORFLOW or (asked.engine == AUTO and reason):
         return TENSORFLOW, None, None, reason
-    directory = ConvertedModel(asked.model_dir, asked.max_input_tokens)
+    directory = ConvertedModel(asked.model_dir, asked.max_input_tokens, asked.languages)
     try:
         loaded = directory.load()
     except (UserError, OSError) as error:

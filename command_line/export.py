@@ -25,6 +25,7 @@ from nmt_zoo.command_line import console, flag_values
 from nmt_zoo.command_line.flag_values import (
     beam_size_flag,
     flag,
+    language_flag,
     length_penalty_flag,
     max_input_tokens_flag,
     read,
@@ -60,6 +61,8 @@ class Arguments(flag_values.Arguments):
         "Directory of the trained model, as train.py wrote it; several with the same vocabularies, "
         "separated by commas, are exported as an ensemble.",
     )
+    source_language: str = language_flag(_FOLDERS, "source")
+    target_language: str = language_flag(_FOLDERS, "target")
     export_dir: str = flag(
         _FOLDERS,
         "",
@@ -185,7 +188,7 @@ def export_ctranslate2(
     about["max_input_tokens"] = asked.max_input_tokens
     conversion.write(weights, tokenizer, folder, quantization=asked.quantization, **about)
     training_text.copy(ModelDirectory(asked.model_dir).training_text_path, folder)
-    engine, tokenizer, _ = CTranslate2Export(folder).load()
+    engine, tokenizer, _ = CTranslate2Export(folder, asked.languages).load()
     lines, translations = translations_to_compare(asked, model, tokenizer, **search)
     translator = Translator(None, tokenizer, engine=engine, **search)
     found = [best[0].text for best in translator.translate(lines)]
@@ -214,7 +217,7 @@ def main(argv: list[str]) -> int:
         for directory in directories:
             model_card.read_scores(directory.path)
     process.start_tensorflow()
-    model, tokenizer, config = load_models(directories)
+    model, tokenizer, config = load_models(directories, languages=asked.languages)
     require_steps(model, f"--model_dir={asked.model_dir} cannot be exported")
     asked = with_length_penalty(asked, config)
     names = "beam_size", "length_penalty", "max_input_tokens"

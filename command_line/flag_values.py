@@ -37,6 +37,11 @@ class Arguments:
 
     given: frozenset[str] = dataclasses.field(default=frozenset(), kw_only=True)
 
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The languages of source and target that are asked for; "": those of the model."""
+        return self.source_language, self.target_language  # pyright: ignore[reportAttributeAccessIssue]
+
     def values(self) -> dict[str, Any]:
         """Returns name -> value of all flags."""
         return {each.name: getattr(self, each.name) for each in _fields(type(self))}
@@ -70,6 +75,15 @@ def beam_size_flag(group: str, more: str = "") -> Any:
     """Makes the field `beam_size`; `more` is added to its description."""
     text = f"Number of hypotheses that the beam search keeps (1: greedy){more}."
     return flag(group, 4, text, 1, 1000)
+
+
+def language_flag(group: str, side: str) -> Any:
+    """Makes the field `source_language` or `target_language`, for a model of several languages."""
+    text = (
+        f"Language of the {side}, as the model calls it; a wrong one prints the list. Default: the "
+        "one that import_model.py or training was given. Only for a model of several languages."
+    )
+    return flag(group, "", text)
 
 
 def length_penalty_flag(group: str, more: str = "") -> Any:

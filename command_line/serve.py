@@ -35,6 +35,7 @@ from nmt_zoo.command_line import console, flag_values
 from nmt_zoo.command_line.flag_values import (
     beam_size_flag,
     flag,
+    language_flag,
     length_penalty_flag,
     max_input_tokens_flag,
     read,
@@ -67,6 +68,8 @@ class Arguments(flag_values.Arguments):
         "Directory of the trained model, as train.py wrote it, instead of --export_dir; several "
         "with the same vocabularies, separated by commas, are served as an ensemble.",
     )
+    source_language: str = language_flag(_MODEL, "source")
+    target_language: str = language_flag(_MODEL, "target")
     model_name: str = flag(
         _MODEL, "", "Name of the model in addresses. Default: the name of the folder."
     )
@@ -210,7 +213,7 @@ def module_of(asked: Arguments) -> tuple[Any, Any, Path]:
     from nmt_zoo.serving.export.saved_model import ServingModule
 
     directories = model_directories(asked.model_dir)
-    model, tokenizer, config = load_models(directories)
+    model, tokenizer, config = load_models(directories, languages=asked.languages)
     asked = with_length_penalty(asked, config)
     search = {
         name: getattr(asked, name) for name in ("beam_size", "length_penalty", "max_input_tokens")

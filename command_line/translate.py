@@ -28,6 +28,7 @@ from nmt_zoo.command_line.flag_values import (
     beam_size_flag,
     flag,
     given_options,
+    language_flag,
     length_penalty_flag,
     max_input_tokens_flag,
     read,
@@ -84,6 +85,8 @@ class Arguments(flag_values.Arguments):
         "Directory of the trained model, as train.py wrote it; several with the same vocabularies, "
         "separated by commas, translate as an ensemble.",
     )
+    source_language: str = language_flag(_MODEL, "source")
+    target_language: str = language_flag(_MODEL, "target")
     language_model: str = flag(
         _MODEL,
         "",
@@ -269,7 +272,7 @@ def start_engine(asked: Arguments) -> tuple[Arguments, list[Any], Any]:
     TensorFlow translates).
     """
     if asked.export_dir:
-        export = CTranslate2Export(asked.export_dir)
+        export = CTranslate2Export(asked.export_dir, asked.languages)
         asked = limited(asked, export)
         engine, directory, loaded, reason = CTRANSLATE2, export, export.load(), "--export_dir"
     else:
@@ -306,6 +309,7 @@ def load_model(asked: Arguments, directories: list[Any]) -> tuple[Any, Any, dict
         ModelDirectory(asked.language_model) if asked.language_model else None,
         is_channel=bool(asked.channel_model),
         weight=asked.language_model_weight,
+        languages=asked.languages,
         **({"dtype": asked.precision} if asked.precision != "float32" else {}),
     )
 

@@ -23,7 +23,7 @@ from typing import Any
 import tensorflow as tf
 
 from nmt_zoo.command_line import console, flag_values
-from nmt_zoo.command_line.flag_values import flag, number_or, read
+from nmt_zoo.command_line.flag_values import flag, language_flag, number_or, read
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, check_writable, read_lines, write_json
@@ -66,6 +66,8 @@ class Arguments(flag_values.Arguments):
         "an --output that ends in .html.",
         repeatable=True,
     )
+    source_language: str = language_flag("Model", "source")
+    target_language: str = language_flag("Model", "target")
     source: str = flag(_ONE, "", "Sentence to translate.")
     target: str = flag(_ONE, "", "Its translation. Default: the model's own.")
     input: str = flag(
@@ -188,7 +190,7 @@ def draw_attention(asked: Arguments) -> None:
         check_numbers(asked)
     else:
         console.check_picture("output", asked.output, (".html", *attention_numbers.ENDINGS))
-    model, tokenizer, config = ModelDirectory(path).load()
+    model, tokenizer, config = ModelDirectory(path).load(languages=asked.languages)
     choice = check_maps(asked, model, f"{path}: this {config['model']}")
     ids, texts = translated(asked, model, tokenizer, config)
     maps = model.attention_maps(*(tf.constant([row], tf.int32) for row in ids))
@@ -220,7 +222,7 @@ def draw_tree(asked: Arguments) -> None:
     """Draws the phrases or rules that a translation of a sentence is made of."""
     path = one_model_dir(asked)
     console.check_picture("output", asked.output)
-    model, tokenizer, config = ModelDirectory(path).load()
+    model, tokenizer, config = ModelDirectory(path).load(languages=asked.languages)
     if not model.own_search:
         raise UserError(
             f"--attention=tree: {path}: this {config['model']} translates token by token; only "
@@ -255,7 +257,7 @@ def load_explorers(asked: Arguments) -> list[SentenceExplorer]:
     check_writable(asked.output)
     explorers = []
     for path in asked.model_dir:
-        model, tokenizer, config = ModelDirectory(path).load()
+        model, tokenizer, config = ModelDirectory(path).load(languages=asked.languages)
         if asked.has_choice:
             check_maps(asked, model, f"{path}: this {config['model']}")
         name = f"{config['model']} of {path}"
@@ -327,7 +329,7 @@ def draw_heads(asked: Arguments) -> None:
         pairs = [tuple(len(split_words(x)) for x in pair) for pair in zip(*lines, strict=True)]
         gold = read_gold(asked.gold, pairs=pairs)
     directory = ModelDirectory(path)
-    model, tokenizer, config = directory.load()
+    model, tokenizer, config = directory.load(languages=asked.languages)
     if asked.links_from:
         linking, its_tokenizer, its_config = ModelDirectory(asked.links_from).load()
         its_name = f"the {its_config['model']} of {asked.links_from}"

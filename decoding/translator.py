@@ -332,13 +332,16 @@ class Translator:
 
     def _asked_of(self, number):
         """Returns what is asked of a line as ids, the prefix and the phrases; see `asked`."""
+        sign = self.tokenizer.target.sign  # A target language: how every translation begins.
         if self.asked is None:
-            return (), ()
+            return (() if sign is None else (sign,)), ()
         if number > len(self.asked):
             self.check_asked(number, " or more")
         prefix, phrases = self.asked[number - 1]
         vocabulary = self.tokenizer.target
         (prefix,) = vocabulary.encode([prefix])
+        if sign is not None and not prefix[:-1]:
+            prefix = [sign, EOS_ID]
         return prefix[:-1], [phrase_ids(phrase, vocabulary) for phrase in phrases]
 
     def _translations(self, piece, found, n_best):

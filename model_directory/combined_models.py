@@ -143,9 +143,9 @@ def load_combined(
     """Loads a model, an ensemble, or either with a language model: shallow fusion, noisy channel.
 
     If `is_channel`, `directories` holds only a channel model. `weight` is the language model's, at
-    least 0; None: `FUSION_WEIGHT` or `CHANNEL_WEIGHT`. Without a language model, `how` is as for
-    `load_models`. With one, the configuration also holds `channel_model` (or ""), `language_model`
-    and `language_model_weight`.
+    least 0; None: `FUSION_WEIGHT` or `CHANNEL_WEIGHT`. But for a channel model, `how` is as for
+    `load_models`. With a language model, the configuration also holds `channel_model` (or ""),
+    `language_model` and `language_model_weight`.
     Raises UserError: as `load_models`, `load_fusion` and `load_noisy_channel`.
     """
     if not language:
@@ -155,7 +155,7 @@ def load_combined(
     if is_channel:
         model, tokenizer, config = load_noisy_channel(*directories, language, weight)
     else:
-        model, tokenizer, config = load_fusion(directories, language, weight)
+        model, tokenizer, config = load_fusion(directories, language, weight, **how)
     facts = {
         "channel_model": str(directories[0].path) if is_channel else "",
         "language_model": str(language.path),
@@ -165,13 +165,17 @@ def load_combined(
 
 
 def load_fusion(
-    directories: list[ModelDirectory], language_directory: ModelDirectory, weight: float
+    directories: list[ModelDirectory],
+    language_directory: ModelDirectory,
+    weight: float,
+    **how: Any,
 ) -> Loaded:
     """Loads a model, or an ensemble, with a language model of its target vocabulary, weight >= 0.
 
+    `how` is as for `load_models`.
     Raises UserError: the vocabularies differ, or a directory cannot be loaded.
     """
-    model, tokenizer, config = load_models(directories)
+    model, tokenizer, config = load_models(directories, **how)
     directory = directories[0]
     require_steps(model, f"--language_model cannot be added to {directory.path}")
     language_model, language_tokenizer, _ = language_directory.load(language_model=True)
@@ -245,5 +249,5 @@ def check_same_vocabulary(
 
 def vocabulary_file(directory: ModelDirectory, tokenizer: Tokenizer, side: str) -> Path:
     """Returns the path of a side's vocabulary file in a model directory."""
-    name = "shared" if tokenizer.shared else side
+    name = "shared" if tokenizer.in_one_file else side
     return directory.path / "tokenizer" / (name + tokenizer.target.file_suffix)

@@ -10,6 +10,7 @@ from nmt_zoo.common import own_code
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.configuration.options import BUILT_IN, DEFAULTS, OPTIONS, VOCABULARY
+from nmt_zoo.data_pipeline.tokenization.languages import Languages
 from nmt_zoo.data_pipeline.tokenization.tokenizers import KINDS
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS
 
@@ -53,6 +54,7 @@ def _check(config, checks_model):
     names = ("dataset", "training_text", "validation_text", "corpus_lines", "reverse_of")
     weights = ("guide_weights", "teacher_weights", "init_weights")
     optional = dict.fromkeys((*names, *weights), str)
+    _require(isinstance(config.get("imported", {}), dict), "imported", config, "an object")
     for key, kind in {**kinds, **optional}.items():
         found = config.get(key, "" if key in optional else _MISSING)
         _require(isinstance(found, kind), key, found, "a text" if kind is str else "an object")
@@ -66,6 +68,7 @@ def _check(config, checks_model):
         required = BUILT_IN if kind.reads_source else VOCABULARY
         corpus_sizes = kind.corpus_sizes
     _check_sizes(config, corpus_sizes)
+    _check_languages(config.get("languages"))
     for option in OPTIONS:
         if option.name in required or option.name in config["options"]:
             value = config["options"].get(option.name, _MISSING)
@@ -112,6 +115,19 @@ def _check_sizes(config, names):
         found,
         "names of files with their checksums",
     )
+
+
+def _check_languages(found):
+    fits = found is None or (
+        isinstance(found, dict)
+        and {*found} <= {*Languages._fields}
+        and isinstance(found.get("signs"), dict)
+        and all(isinstance(sign, str) for sign in found["signs"].values())
+        and isinstance(found.get("on_source"), bool)
+        and all(isinstance(found.get(side, ""), str) for side in ("source", "target"))
+    )
+    expected = "an object with `signs`, an object of texts, and `on_source`, true or false"
+    _require(fits, "languages", found, expected)
 
 
 def _is_count(value, least=0, most=2**31 - 1):

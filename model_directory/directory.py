@@ -33,6 +33,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath, check_folder, read_lines, write_text
 from nmt_zoo.common.memory import available_bytes, gigabytes
 from nmt_zoo.configuration.options import LENGTH_PENALTY, MAX_LENGTH_PENALTY
+from nmt_zoo.data_pipeline.tokenization.languages import Languages, of_languages
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, PAD_ID
 from nmt_zoo.model_directory.configuration import FORMAT, read_configuration
@@ -149,10 +150,12 @@ class ModelDirectory:
             raise UserError(f"{self.path}: no config.json, so not a model directory of train.py")
         return read_configuration(self.config_path, checks_model=self.needs_keras)
 
-    def tokenizer(self) -> Tokenizer:
+    def tokenizer(self, languages: tuple[str, str] = ("", "")) -> Tokenizer:
         """Loads the tokenizer, and checks that its vocabularies have the sizes of the model.
 
-        Raises UserError: the tokenizer is missing, damaged, or of another size.
+        `languages` are those of source and target, for a model of several; "": that of the model.
+        Raises UserError: the tokenizer is missing, damaged, or of another size; a language is
+        missing or unknown.
         """
         config = self.config()
         self._check_vocabulary(config["vocabulary_crc32"])
@@ -165,7 +168,7 @@ class ModelDirectory:
                 f"the model has {config['vocab_sizes'][0]} and {config['vocab_sizes'][1]}; restore "
                 "the vocabulary that the model was trained with"
             )
-        return tokenizer
+        return of_languages(tokenizer, Languages.of(config), *languages, str(self.path))
 
     def _check_vocabulary(self, sums):
         """Raises `UserError` if a tokenizer file has changed since it was written."""
@@ -194,12 +197,19 @@ class ModelDirectory:
         except (models.SettingError, UserError) as error:
             raise UserError(f"{self.config_path}: {error}") from None
 
-    def load(self, *, language_model: bool = False, dtype: str = "float32") -> Loaded:
+    def load(
+        self,
+        *,
+        language_model: bool = False,
+        dtype: str = "float32",
+        languages: tuple[str, str] = ("", ""),
+    ) -> Loaded:
         """Loads the trained model and its tokenizer, ready to translate, picture and export.
 
-        `language_model`: expects a language model instead of a translation model. `dtype` of
-        weights and products: "float32" or "bfloat16". The configuration that is returned also has
-        the `length_penalty` with which the model translates best.
+        `languages` are as of `tokenizer`; `language_model`: expects a language model instead of a
+        translation model. `dtype` of weights and products: "float32" or "bfloat16". The
+        configuration that is returned also has the `length_penalty` with which the model translates
+        best.
         Raises UserError: something is missing, damaged, or does not fit together.
         """
         config = {**self.config(), "length_penalty": self.length_penalty()}
@@ -211,7 +221,7 @@ class ModelDirectory:
                 else f"{self.path} holds {config['model']}, a translation model; language models "
                 f"are made by train.py --model={next(iter(models.LANGUAGE_MODELS))}"
             )
-        tokenizer, model = self.tokenizer(), self.new_model()
+        tokenizer, model = self.tokenizer(languages), self.new_model()
         restore(model_arrays(model), self.finite_best(), self.best_path)
         if dtype != "float32":
             model, exact = self.new_model(dtype), model

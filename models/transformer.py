@@ -1,5 +1,6 @@
 """The Transformer, Vaswani et al. 2017, "Attention Is All You Need"."""
 
+from functools import partial
 from typing import Any
 
 import keras
@@ -21,15 +22,18 @@ from nmt_zoo.models.base import (
     shift_right,
 )
 from nmt_zoo.models.layers.attention import MAX_DISTANCE, POSITIONS
+from nmt_zoo.models.layers.blocks import ACTIVATIONS
 from nmt_zoo.models.layers.caches import padded
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import TokenEmbedding
 from nmt_zoo.models.layers.masks import padding_mask
-from nmt_zoo.models.layers.stacks import Decoder, Encoder, PositionalEncoding
+from nmt_zoo.models.layers.stacks import Decoder, Encoder, StackInput
+from nmt_zoo.models.transformer_settings import NORM_EPSILON
 
 _OF_STACKS = (
     *("width", "num_heads", "ffn_width", "dropout", "attention_dropout", "ffn_dropout", "norm"),
     *("positions", "max_distance", "scale_scores", "share_layers", "distinct_layers"),
+    *("activation", "norm_epsilon"),
 )
 
 
@@ -53,12 +57,22 @@ class Transformer(TranslationModel):
             vocabulary), "target" (target and output), or "none".
         alignment_head: the attention that aligns, in the last decoder layer but one: "mean" of all
             heads, or "first", a single head, which `train.py --guide` trains to align.
-        positions: "sinusoidal" as published; "relative", learned vectors of distances in every
-            self-attention (Shaw et al. 2018); "rotary", rotated queries and keys (Su et al. 2021),
-            which needs an even `width / num_heads`; or "none": an encoder that reads a bag of
-            words, and a decoder that knows the order of its words only by what each could see.
+        positions: "sinusoidal" as published; "marian" or "fairseq", other orders and lengths of
+            the waves, see `embeddings.SINUSOIDS`; "learned", a vector for each position (Gehring et
+            al. 2017); "relative", learned vectors of distances in every self-attention (Shaw et al.
+            2018); "rotary", rotated queries and keys (Su et al. 2021), which needs an even
+            `width / num_heads`; or "none": an encoder that reads a bag of words, and a decoder that
+            knows the order of its words only by what each could see.
+        max_positions: the number of learned positions, at least 1; the last one serves all later
+            ones, too. 0 with any other kind.
         max_distance: the longest distance that positions=relative tells from longer ones.
         scale_scores: whether attention divides its scores by the square root of their width.
+        scale_embeddings: whether embeddings are multiplied by the square root of the width.
+        norm_embeddings: whether each stack normalises its input (Liu et al. 2020, mBART).
+        norm_epsilon: number that each layer normalisation adds to the variance, above 0.
+        activation: of the feed-forward sub-layers, of `blocks.ACTIVATIONS`: "relu" as published,
+            "gelu" or "swish".
+        output_bias: whether each target token has a bias that is added to its logit.
         share_layers: "none" as published, or the order in which the layers of each stack use
             `distinct_layers` sets of weights (Takase and Kiyono 2021). With 2 sets and 4 layers:
             "sequence" 0 0 1 1, "cycle" 0 1 0 1, "cycle_reversed" 0 1 1 0.
@@ -92,7 +106,13 @@ class Transformer(TranslationModel):
         alignment_head: str = "mean",
         positions: str = "sinusoidal",
         max_distance: int = MAX_DISTANCE,
+        max_positions: int = 0,
         scale_scores: bool = True,
+        scale_embeddings: bool = True,
+        norm_embeddings: bool = False,
+        norm_epsilon: float = NORM_EPSILON,
+        activation: str = "relu",
+        output_bias: bool = False,
         share_layers: str = "none",
         distinct_layers: int = 1,
         **kwargs: Any,
@@ -104,21 +124,23 @@ class Transformer(TranslationModel):
         self.width = width
 
         policy = self.dtype_policy
-        self.target_embedding = TokenEmbedding(
-            target_vocab_size, width, name="target_embedding", dtype=policy
-        )
+        embedding = partial(TokenEmbedding, width=width, scaled=scale_embeddings, dtype=policy)
+        self.target_embedding = embedding(target_vocab_size, name="target_embedding")
         self.source_embedding = (
             self.target_embedding
             if tie_embeddings == "all"
-            else TokenEmbedding(source_vocab_size, width, name="source_embedding", dtype=policy)
+            else embedding(source_vocab_size, name="source_embedding")
         )
         self.output_layer = (
-            keras.layers.Dense(target_vocab_size, use_bias=False, name="output", dtype=policy)
+            keras.layers.Dense(target_vocab_size, use_bias=output_bias, name="output", dtype=policy)
             if tie_embeddings == "none"
             else None
         )
         self.embedding_dropout = Dropout(dropout, name="embedding_dropout", dtype=policy)
-        self.positions = PositionalEncoding(dtype=policy) if positions == "sinusoidal" else None
+        self.source_input, self.target_input = (
+            StackInput(settings, name=f"{side}_input", dtype=policy)
+            for side in ("source", "target")
+        )
         common = {name: settings[name] for name in _OF_STACKS}
         self.encoder = Encoder(num_encoder_layers, **common, name="encoder", dtype=policy)
         self.decoder = Decoder(num_decoder_layers, **common, name="decoder", dtype=policy)
@@ -130,25 +152,26 @@ class Transformer(TranslationModel):
         self.target_embedding.build()
         if self.source_embedding is not self.target_embedding:
             self.source_embedding.build()
-        for stack in (self.encoder, self.decoder):
-            stack.build()
+        for layer in (self.source_input, self.target_input, self.encoder, self.decoder):
+            layer.build()
         if self.output_layer is not None:
             self.output_layer.build((None, None, self.width))
+        elif self.settings["output_bias"]:
+            self.output_bias = self.add_weight(
+                name="output_bias", shape=(self.target_vocab_size,), initializer="zeros"
+            )
         self.built = True
-
-    def _embed(self, embedding, ids, training=None):
-        x = embedding(ids)  # [B, T] -> [B, T, D]
-        x = x if self.positions is None else self.positions(x)
-        return self.embedding_dropout(x, training=training)
 
     def _encode(self, source_ids, training):
         source_mask = padding_mask(source_ids, self.pad_id)
-        x = self._embed(self.source_embedding, source_ids, training=training)
+        x = self.source_input(self.source_embedding(source_ids))  # [B, S] -> [B, S, D]
+        x = self.embedding_dropout(x, training=training)
         x, maps = self.encoder(x, source_mask, training=training)
         return x, source_mask, maps
 
     def _decode(self, target_in_ids, memory, source_mask, training):
-        x = self._embed(self.target_embedding, target_in_ids, training=training)
+        x = self.target_input(self.target_embedding(target_in_ids))
+        x = self.embedding_dropout(x, training=training)
         return self.decoder(x, memory, source_mask, training=training)
 
     def features(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
@@ -167,6 +190,7 @@ class Transformer(TranslationModel):
         features, _, maps = self._decode(inputs["target_in_ids"], memory, source_mask, training)
         return features, self._alignment(maps)
 
+    output_bias = None  # `[V]`, of an output layer that shares the target embeddings.
     frozen_output = None  # `Frozen` transposed target embeddings, `[D, V]`.
 
     def freeze(self) -> None:
@@ -181,12 +205,14 @@ class Transformer(TranslationModel):
 
     def output_weights(self) -> tuple[Tensor, Tensor | None]:
         """Returns the output layer's weights, or the transposed target embeddings (section 3.4)."""
+        if self.output_layer is not None:
+            return dense_weights(self.output_layer)
+        bias = self.output_bias
+        bias = None if bias is None else ops.cast(bias, self.compute_dtype)
         if self.frozen_output is not None:
-            return ops.convert_to_tensor(self.frozen_output.variables[0]), None
-        if self.output_layer is None:
-            table = ops.cast(self.target_embedding.embeddings, self.compute_dtype)
-            return ops.transpose(table), None
-        return dense_weights(self.output_layer)
+            return ops.convert_to_tensor(self.frozen_output.variables[0]), bias
+        table = ops.cast(self.target_embedding.embeddings, self.compute_dtype)
+        return ops.transpose(table), bias
 
     def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
         """Context: `source_mask [B, S]`; `cross_keys`, `cross_values`, `[B, H, S, d]` per layer."""
@@ -207,8 +233,7 @@ class Transformer(TranslationModel):
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
     ) -> tuple[Tensor, dict[str, Any], Tensor]:
         x = self.target_embedding(token_ids)  # [N, D]
-        if self.positions is not None:
-            x = self.positions(x, ops.reshape(step, (1,)))
+        x = self.target_input(x, ops.reshape(step, (1,)))
         has_room = "with_room" in state
         caches, position = (state["with_room"], step) if has_room else (state, None)
         memory = context["cross_keys"], context["cross_values"]
@@ -238,6 +263,10 @@ def _check_settings(settings, source_vocab_size, target_vocab_size):
     require_layers(settings)
     require_at_least(1, settings, ("width", "num_heads", "ffn_width"))
     require_rates(settings, ("dropout", "attention_dropout", "ffn_dropout"))
+    require(
+        0 < settings["norm_epsilon"] < 1,
+        f"norm_epsilon must be above 0 and below 1, found {settings['norm_epsilon']}",
+    )
     width, num_heads = settings["width"], settings["num_heads"]
     require(
         width % num_heads == 0 and width % 2 == 0,
@@ -251,6 +280,7 @@ def _check_settings(settings, source_vocab_size, target_vocab_size):
             "tie_embeddings": ("all", "target", "none"),
             "alignment_head": ("mean", "first"),
             "positions": POSITIONS,
+            "activation": tuple(ACTIVATIONS),
             "share_layers": ("none", "sequence", "cycle", "cycle_reversed"),
         },
     )
@@ -266,6 +296,12 @@ def _check_settings(settings, source_vocab_size, target_vocab_size):
 
 def _check_positions(settings):
     require_at_least(1, settings, ("max_distance",))
+    is_learned = settings["positions"] == "learned"
+    require(
+        (settings["max_positions"] >= 1) == is_learned and settings["max_positions"] >= 0,
+        "max_positions must be at least 1 with positions=learned, and 0 otherwise, found "
+        f"{settings['max_positions']} with positions={settings['positions']}",
+    )
     require_at_most(10_000, settings, ("max_distance",))
     width, num_heads, positions = (settings[n] for n in ("width", "num_heads", "positions"))
     require(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-NORM_EPSILON = 1e-6  # Added to the variance in every layer normalisation.
+NORM_EPSILON = 1e-6  # Added to the variance in a layer normalisation, by default.
 
 
 def layer_order(count: int, num_distinct: int, order: str) -> list[int]:
@@ -67,7 +67,13 @@ TRANSFORMERS = {
 _DEFAULTS = {
     "norm": "post",
     "positions": "sinusoidal",
+    "max_positions": 0,
     "scale_scores": True,
+    "scale_embeddings": True,
+    "norm_embeddings": False,
+    "norm_epsilon": NORM_EPSILON,
+    "activation": "relu",
+    "output_bias": False,
     "share_layers": "none",
     "distinct_layers": 1,
 }

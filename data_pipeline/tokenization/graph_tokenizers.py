@@ -48,10 +48,19 @@ class GraphBpe(tf.Module):
         )
         self.words = tf.constant(vocabulary.pieces(range(len(vocabulary))))
         self.form = vocabulary.form
+        self.sign = vocabulary.sign
+        self.signs = sorted(vocabulary.signs)
 
     def encode(self, lines: tf.Tensor) -> tf.Tensor:
         """`[B]` strings -> `[B, S]` int32, each row ended by EOS, then padded."""
-        return self.processor.tokenize(graph_normalised(lines, self.form)).to_tensor(PAD_ID)
+        ids: Any = self.processor.tokenize(graph_normalised(lines, self.form))
+        if self.sign is None:
+            return ids.to_tensor(PAD_ID)
+        has_sign = tf.reduce_any(ids[:, :1].to_tensor(EOS_ID) == tf.constant(self.signs), axis=1)
+        needs_sign = (ids.row_lengths() > 1) & ~has_sign
+        sign = tf.fill([tf.shape(lines)[0], 1], self.sign)
+        sign = tf.ragged.boolean_mask(sign, needs_sign[:, None])
+        return tf.concat([sign, ids], axis=1).to_tensor(PAD_ID)
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
         """`[B, T]` int32 -> `[B]` strings."""
@@ -70,6 +79,7 @@ class GraphWords(tf.Module):
         self.words = tf.constant(vocabulary.words)
         self.style = vocabulary.style
         self.form = vocabulary.form
+        self.sign = None
         keys = tf.constant(list(vocabulary.index), tf.string)
         values = tf.constant(list(vocabulary.index.values()), tf.int32)
         self.table = tf.lookup.StaticHashTable(

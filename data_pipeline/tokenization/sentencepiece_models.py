@@ -1,6 +1,7 @@
 """Adapts SentencePiece models made elsewhere: pad, unk, bos and eos get the ids 0, 1, 2 and 3."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 
 import sentencepiece
 
@@ -8,6 +9,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath
 
 _ROLES = ("pad", "unk", "bos", "eos")
+TAG = re.compile("▁>>[^<>▁]+<<")  # A language, as the models of OPUS-MT write it in a text.
 
 
 def with_special_ids(model: bytes, specials: Sequence[str], name: FilePath) -> bytes:
@@ -19,18 +21,7 @@ def with_special_ids(model: bytes, specials: Sequence[str], name: FilePath) -> b
 
     Raises UserError: not a SentencePiece model, or one of its ordinary pieces equals a special.
     """
-    try:
-        if not model:  # SentencePiece takes empty bytes for a missing argument: no error.
-            raise ValueError
-        sentencepiece.SentencePieceProcessor(model_proto=model)
-    except (RuntimeError, ValueError):
-        raise UserError(
-            f"{name}: not a SentencePiece model, or a damaged one; expected what spm_train writes "
-            "with the ending .model"
-        ) from None
-    from sentencepiece import sentencepiece_model_pb2
-
-    proto = sentencepiece_model_pb2.ModelProto.FromString(model)  # pyright: ignore[reportAttributeAccessIssue]
+    proto, kind = _read(model, name)
     spec = proto.trainer_spec
     old = list(proto.pieces)
     ids = [_id_of(role, special, spec, old) for role, special in zip(_ROLES, specials, strict=True)]
@@ -44,16 +35,37 @@ def with_special_ids(model: bytes, specials: Sequence[str], name: FilePath) -> b
                 "project; train a SentencePiece model without that piece"
             )
     del proto.pieces[:]
-    kind = sentencepiece_model_pb2.ModelProto.SentencePiece.Type  # pyright: ignore[reportAttributeAccessIssue]
+    _add_specials(proto, kind, specials)
+    proto.pieces.extend(others)
+    spec.vocab_size = len(proto.pieces)
+    return proto.SerializeToString()
+
+
+def _read(model, name):
+    """Returns a model as a protocol buffer, and the kinds of its pieces."""
+    try:
+        if not model:  # SentencePiece takes empty bytes for a missing argument: no error.
+            raise ValueError
+        sentencepiece.SentencePieceProcessor(model_proto=model)
+    except (RuntimeError, ValueError):
+        raise UserError(
+            f"{name}: not a SentencePiece model, or a damaged one; expected what spm_train writes "
+            "with the ending .model"
+        ) from None
+    from sentencepiece import sentencepiece_model_pb2
+
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)  # pyright: ignore[reportAttributeAccessIssue]
+    return proto, sentencepiece_model_pb2.ModelProto.SentencePiece.Type  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _add_specials(proto, kind, specials):
+    """Adds the specials as the first pieces, with their roles."""
     for role, special in zip(_ROLES, specials, strict=True):
         proto.pieces.add(
             piece=special, score=0.0, type=kind.UNKNOWN if role == "unk" else kind.CONTROL
         )
-        setattr(spec, f"{role}_id", _ROLES.index(role))
-        setattr(spec, f"{role}_piece", special)
-    proto.pieces.extend(others)
-    spec.vocab_size = len(proto.pieces)
-    return proto.SerializeToString()
+        setattr(proto.trainer_spec, f"{role}_id", _ROLES.index(role))
+        setattr(proto.trainer_spec, f"{role}_piece", special)
 
 
 def _id_of(role, special, spec, pieces):
@@ -65,3 +77,41 @@ def _id_of(role, special, spec, pieces):
     if 0 <= found < len(pieces):
         return found
     return next((i for i, piece in enumerate(pieces) if piece.piece == special), None)
+
+
+def with_entries(
+    model: bytes, entries: Sequence[str], controls: Collection[str], name: FilePath
+) -> bytes:
+    """Makes a SentencePiece model whose piece i is `entries[i]`; the first four are specials.
+
+    Text is split as by `model`. Of the entries that it lacks, `controls` never occur in a text, a
+    tag such as `>>deu<<` is recognised where a word begins, a single character is known, as it
+    would be unknown otherwise, and all others can only be decoded. Errors name `name`.
+
+    Raises UserError: not a SentencePiece model, or the entries cannot be pieces.
+    """
+    proto, kind = _read(model, name)
+    own = {piece.piece: piece for piece in proto.pieces if piece.type != kind.CONTROL}
+    lowest = min((p.score for p in own.values() if p.type == kind.NORMAL), default=0.0)
+    del proto.pieces[:]
+    _add_specials(proto, kind, entries[: len(_ROLES)])
+    for entry in entries[len(_ROLES) :]:
+        if entry in controls:
+            proto.pieces.add(piece=entry, score=0.0, type=kind.CONTROL)
+        elif entry in own and own[entry].type != kind.UNKNOWN:
+            proto.pieces.add(piece=entry, score=own[entry].score, type=own[entry].type)
+        elif TAG.fullmatch(entry):
+            proto.pieces.add(piece=entry, score=0.0, type=kind.USER_DEFINED)
+        elif len(entry) == 1:
+            proto.pieces.add(piece=entry, score=lowest - 10, type=kind.NORMAL)
+        else:
+            proto.pieces.add(piece=entry, score=0.0, type=kind.UNUSED)
+    found = proto.SerializeToString()
+    _read(found, name)
+    return found
+
+
+def pieces_of(model: bytes, name: FilePath) -> list[str]:
+    """Returns the pieces of a SentencePiece model that a text may have, without its specials."""
+    proto, kind = _read(model, name)
+    return [p.piece for p in proto.pieces if p.type not in (kind.CONTROL, kind.UNKNOWN)]

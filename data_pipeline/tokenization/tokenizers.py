@@ -41,8 +41,20 @@ class Tokenizer(NamedTuple):
 
     @property
     def shared(self) -> bool:
+        """True if every id stands for the same entry on both sides."""
+        return self.in_one_file or (
+            self.kind == "bpe"
+            and len(self.source) == len(self.target)
+            and self.source.pieces(range(len(self.source)))
+            == self.target.pieces(range(len(self.target)))
+        )
+
+    @property
+    def in_one_file(self) -> bool:
         """True if both sides use one vocabulary."""
-        return self.source is self.target
+        return self.source is self.target or (
+            self.kind == "bpe" and self.source.model is self.target.model  # pyright: ignore[reportAttributeAccessIssue]
+        )
 
     def save(self, folder: FilePath) -> list[Path]:
         """Writes `shared.*`, or `source.*` and `target.*`, into a folder; returns their paths.
@@ -51,7 +63,8 @@ class Tokenizer(NamedTuple):
         """
         for path in (Path(folder, n + self.source.file_suffix) for n in ("shared", *SIDES)):
             path.unlink(missing_ok=True)
-        sides = {"shared": self.source} if self.shared else {n: getattr(self, n) for n in SIDES}
+        sides = {n: getattr(self, n) for n in SIDES}
+        sides = {"shared": self.source} if self.in_one_file else sides
         paths = []
         for name, vocabulary in sides.items():
             paths.append(Path(folder, name + vocabulary.file_suffix))
@@ -87,6 +100,7 @@ class Tokenizer(NamedTuple):
         for side in (self.source, self.target):
             data = side.model if self.kind == "bpe" else "\n".join(side.words).encode()  # pyright: ignore[reportAttributeAccessIssue]
             digest.update(hashlib.sha256(data).digest())
+            digest.update(str(side.sign or "").encode())
         return digest.hexdigest()
 
 

@@ -42,6 +42,8 @@ class BpeVocabulary:
 
     file_suffix = ".model"
     style = "▁"  # As `piece_style`.
+    sign: int | None = None  # The id with which each text begins, that of a language; None: none.
+    signs: frozenset = frozenset()  # The ids of all languages; a text may begin with one itself.
 
     def __init__(self, model: bytes, name: FilePath = "SentencePiece model", form: str = "nfc"):
         self.model = model
@@ -139,7 +141,13 @@ class BpeVocabulary:
         Works in one thread without Python's global interpreter lock: call it from several threads.
         """
         lines = [normalised(line, self.form) for line in lines]
-        return self.processor.encode(lines, out_type=int, add_eos=True, num_threads=1)
+        found = self.processor.encode(lines, out_type=int, add_eos=True, num_threads=1)
+        if self.sign is None:
+            return found
+        return [[self.sign, *ids] if self._needs_sign(ids) else ids for ids in found]
+
+    def _needs_sign(self, ids):
+        return self.sign is not None and len(ids) > 1 and ids[0] not in self.signs
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decodes the ids before the first `EOS_ID` to a line, in the form of `normalised`.
@@ -152,13 +160,18 @@ class BpeVocabulary:
         """Returns the piece of every id."""
         return [self.processor.id_to_piece(int(i)) for i in ids]
 
+    def ids(self, pieces: Iterable[str]) -> list[int]:
+        """Returns the id of every piece."""
+        return [self.processor.piece_to_id(piece) for piece in pieces]
+
     def word_numbers(self, lines: Iterable[str]) -> list[list[int]]:
         """Finds the word, as `split_words` counts them, in which each token of a line begins.
 
         Returns for every line the word number of each id, counted from 0 and never falling. The
-        number of `</s>` is the number of words. SentencePiece reports the bytes of the line that
-        each piece covers. The lengths of the pieces would not give them: normalisation changes the
-        number of bytes, and `<unk>` stands for any number of bytes.
+        number of `</s>` is the number of words, that of the sign of a language -1. SentencePiece
+        reports the bytes of the line that each piece covers. The lengths of the pieces would not
+        give them: normalisation changes the number of bytes, and `<unk>` stands for any number of
+        bytes.
         """
         from sentencepiece.sentencepiece_pb2 import SentencePieceText  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -184,7 +197,11 @@ class BpeVocabulary:
                     break
                 number += 1
             numbers.append(number)
-        return [*numbers, len(words)]
+        ids = [piece.id for piece in pieces]
+        if ids and ids[0] in self.signs:  # Written in the text, it is no word either.
+            numbers[0] = -1
+        sign = [-1] if self._needs_sign([*ids, EOS_ID]) else []
+        return [*sign, *numbers, len(words)]
 
     def save(self, path: FilePath) -> None:
         """Writes the vocabulary to a file, atomically."""
@@ -207,6 +224,7 @@ class WordVocabulary:
 
     file_suffix = ".vocab"
     style = "word"  # The style by which `join_pieces` makes a line.
+    sign: int | None = None  # As of `BpeVocabulary`; here, no text has a sign.
 
     def __init__(self, words: Iterable[str], name: FilePath = "vocabulary", form: str = "nfc"):
         self.words = list(words)

@@ -69,12 +69,19 @@ def word_weights(
 
     `weights` `[..., T, S]` are of any floating dtype; T and S may be larger, for padding. The
     numbers are the word of each of S or T tokens, counted from 0 and never falling; the last token,
-    such as `</s>`, is a word of its own.
+    such as `</s>`, is a word of its own. A first token of the number -1, the sign of a language, is
+    no word; attention to it counts as attention to `</s>`.
     """
-    sources, columns = np.unique(source_numbers, return_index=True)
-    targets, rows, counts = np.unique(target_numbers, return_index=True, return_counts=True)
     dtype = np.result_type(weights.dtype, np.float32)
     weights = weights[..., : len(target_numbers), : len(source_numbers)].astype(dtype)
+    if target_numbers[0] < 0:
+        target_numbers, weights = target_numbers[1:], weights[..., 1:, :]
+    if source_numbers[0] < 0:
+        of_sign = weights[..., :1]
+        source_numbers, weights = source_numbers[1:], weights[..., 1:]
+        weights[..., -1:] += of_sign
+    sources, columns = np.unique(source_numbers, return_index=True)
+    targets, rows, counts = np.unique(target_numbers, return_index=True, return_counts=True)
     weights = np.add.reduceat(np.add.reduceat(weights, columns, axis=-1), rows, axis=-2)
     merged = np.zeros([*weights.shape[:-2], target_numbers[-1] + 1, source_numbers[-1] + 1], dtype)
     merged[..., -1] = 1

@@ -12,11 +12,11 @@ from keras import ops
 from nmt_zoo.models.base import Frozen, Tensor, dense_weights
 from nmt_zoo.models.layers.caches import appended, seen
 from nmt_zoo.models.layers.dropout import Dropout
-from nmt_zoo.models.layers.embeddings import rotate
+from nmt_zoo.models.layers.embeddings import SINUSOIDS, rotate
 from nmt_zoo.models.layers.masks import causal_mask, masked_softmax
 
 # Ways in which a Transformer knows positions; "none": not at all, so that it reads bags of words.
-POSITIONS = ("sinusoidal", "relative", "rotary", "none")
+POSITIONS = (*SINUSOIDS, "learned", "relative", "rotary", "none")
 MAX_DISTANCE = 16  # Shaw et al. 2018, section 4.1: k of their base model.
 
 
@@ -135,7 +135,7 @@ class MultiHeadAttention(keras.layers.Layer):
         num_heads: H.
         dropout: share of the attention weights that training drops, in [0, 1).
         positions: of self-attention, one of `POSITIONS`: "relative" as `RelativeAttention`,
-            "rotary" as `rotate`; "sinusoidal": the input contains its positions already; "none".
+            "rotary" as `rotate`; all others: the input contains its positions already, or none.
         scaled: whether scores are divided by sqrt(d).
     Example:
         >>> layer = MultiHeadAttention(width=8, num_heads=2)

@@ -19,7 +19,6 @@ from nmt_zoo.models.layers.attention import (
 )
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.masks import attend_to
-from nmt_zoo.models.transformer_settings import NORM_EPSILON
 
 
 class Residual(keras.layers.Layer):
@@ -29,11 +28,13 @@ class Residual(keras.layers.Layer):
     `y = residual.leave(x, f(residual.enter(x)))`.
     """
 
-    def __init__(self, width: int, dropout: float, norm: str, **kwargs: Any) -> None:
+    def __init__(
+        self, width: int, dropout: float, norm: str, epsilon: float, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.width = width
         self.pre_norm = norm == "pre"
-        self.norm = layer_norm("norm", self.dtype_policy)
+        self.norm = LayerNorm(epsilon=epsilon, name="norm", dtype=self.dtype_policy)
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
@@ -83,19 +84,30 @@ def _normalised(x, gamma, beta, epsilon):
     return normalised(x, gamma, beta)
 
 
-def layer_norm(name: str, dtype: Any) -> LayerNorm:
-    return LayerNorm(epsilon=NORM_EPSILON, name=name, dtype=dtype)
+# Besides the published relu: "gelu", Hendrycks and Gimpel 2016, exact, by the error function;
+# "swish", x sigmoid(x), Ramachandran et al. 2017.
+ACTIVATIONS = {"relu": ops.relu, "gelu": partial(ops.gelu, approximate=False), "swish": ops.silu}
 
 
 class FeedForward(keras.layers.Layer):
-    """`max(0, x W1 + b1) W2 + b2` at every position, equation 2 of Vaswani et al. 2017."""
+    """`max(0, x W1 + b1) W2 + b2` at every position, equation 2 of Vaswani et al. 2017.
 
-    def __init__(self, width: int, ffn_width: int, dropout: float, **kwargs: Any) -> None:
+    `activation`, of `ACTIVATIONS`, may take the place of the maximum.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        ffn_width: int,
+        dropout: float,
+        activation: str = "relu",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.width = width
         self.ffn_width = ffn_width
         self.inner = keras.layers.Dense(
-            ffn_width, activation="relu", name="inner", dtype=self.dtype_policy
+            ffn_width, activation=ACTIVATIONS[activation], name="inner", dtype=self.dtype_policy
         )
         self.outer = keras.layers.Dense(width, name="outer", dtype=self.dtype_policy)
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
@@ -128,9 +140,10 @@ class StackLayer(keras.layers.Layer):
         )
         if self.attends_to_source:
             self.cross_attention = MultiHeadAttention(*heads, name="cross_attention", **common)
-        inner = settings["ffn_width"], settings["ffn_dropout"]
+        inner = (settings[name] for name in ("ffn_width", "ffn_dropout", "activation"))
         self.feed_forward = FeedForward(width, *inner, name="feed_forward", dtype=dtype)
-        around = partial(Residual, width, dropout, settings["norm"], dtype=dtype)
+        norm = settings["norm"], settings["norm_epsilon"]
+        around = partial(Residual, width, dropout, *norm, dtype=dtype)
         if self.attends_to_source:
             self.around_self = around(name="around_self_attention")
             self.around_cross = around(name="around_cross_attention")

@@ -8,14 +8,26 @@ from keras import ops
 
 from nmt_zoo.models.base import Tensor
 
+# Kinds of sinusoids. "marian" and "fairseq", named after the toolkits whose models have them: all
+# sines before all cosines; fairseq's wave lengths grow by the power 2i/(D - 2), its first position
+# is 2.
+SINUSOIDS = ("sinusoidal", "marian", "fairseq")
 
-def sinusoidal_positions(positions: Tensor, width: int) -> Tensor:
+
+def sinusoidal_positions(positions: Tensor, width: int, kind: str = "sinusoidal") -> Tensor:
     """Sinusoids of geometrically growing wave length, section 3.5.
 
     `PE(p, 2i) = sin(p / 10000^(2i/D))`, `PE(p, 2i+1) = cos(p / 10000^(2i/D))`. They are computed,
     not looked up, so sentences may be of any length. `positions [T]` int32, counted from 0;
-    `width`, D, even -> `[T, D]` float32.
+    `width`, D, even; `kind`, of `SINUSOIDS` -> `[T, D]` float32.
     """
+    if kind != "sinusoidal":
+        angles = (
+            _angles(positions, width)
+            if kind == "marian"
+            else _angles(positions + 2, width, width / 2 / max(width / 2 - 1, 1))
+        )
+        return ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
     angles = _angles(positions, width)
     pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # [T, D/2, 2]
     return ops.reshape(pairs, (-1, width))
@@ -35,9 +47,10 @@ def rotate(x: Tensor, first: int | Tensor = 0) -> Tensor:
     return ops.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
 
 
-def _angles(positions, width):
+def _angles(positions, width, steepness=1.0):
     """`p / 10000^(2i/D)` for positions p `[T]` and i below D/2: `[T, D/2]` float32."""
-    frequencies = ops.exp(ops.arange(0, width, 2, dtype="float32") * (-math.log(1e4) / width))
+    slope = -math.log(1e4) / width * steepness
+    frequencies = ops.exp(ops.arange(0, width, 2, dtype="float32") * slope)
     return ops.cast(positions, "float32")[:, None] * frequencies[None, :]
 
 
@@ -55,10 +68,11 @@ class Embedding(keras.layers.Embedding):
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class TokenEmbedding(keras.layers.Layer):
-    """Looks up a vector for each of V ids and multiplies it by sqrt(D), section 3.4."""
+    """Looks up a vector for each of V ids; `scaled`: multiplies it by sqrt(D), section 3.4."""
 
-    def __init__(self, vocab_size: int, width: int, **kwargs: Any) -> None:
+    def __init__(self, vocab_size: int, width: int, scaled: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.scaled = scaled
         self.vocab_size = vocab_size
         self.width = width
 
@@ -75,4 +89,5 @@ class TokenEmbedding(keras.layers.Layer):
     def call(self, ids: Tensor) -> Tensor:
         """`[B, T]` int32 -> `[B, T, D]`."""
         vectors = ops.take(self.embeddings, ids, axis=0)
-        return ops.cast(vectors, self.compute_dtype) * self.width**0.5
+        vectors = ops.cast(vectors, self.compute_dtype)
+        return vectors * self.width**0.5 if self.scaled else vectors

@@ -10,31 +10,88 @@ from nmt_zoo.models.layers.attention import MAX_DISTANCE
 from nmt_zoo.models.layers.blocks import (
     DecoderLayer,
     EncoderLayer,
+    LayerNorm,
     StackLayer,
     distinct,
-    layer_norm,
 )
-from nmt_zoo.models.layers.embeddings import sinusoidal_positions
+from nmt_zoo.models.layers.embeddings import SINUSOIDS, sinusoidal_positions
 from nmt_zoo.models.layers.masks import attend_to
-from nmt_zoo.models.transformer_settings import layer_order
+from nmt_zoo.models.transformer_settings import NORM_EPSILON, layer_order
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class PositionalEncoding(keras.layers.Layer):
-    """Adds the sinusoids of positions, Vaswani et al. 2017, section 3.5.
+    """Adds a vector for each position, Vaswani et al. 2017, section 3.5.
 
+    `kind` is of `embeddings.SINUSOIDS`, or "learned": `num_learned` vectors of `width`, the last of
+    which serves all later positions, too.
     Example:
         >>> PositionalEncoding()(ops.zeros((1, 2, 4)))[0, 0]
         <tf.Tensor: shape=(4,), dtype=float32, numpy=array([0., 1., 0., 1.], dtype=float32)>
     """
 
+    def __init__(
+        self, kind: str = "sinusoidal", num_learned: int = 0, width: int = 0, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.kind = kind
+        self.learned_shape = num_learned, width
+
     def build(self, input_shape: Any = None) -> None:
+        if self.kind == "learned":
+            start = keras.initializers.RandomNormal(stddev=self.learned_shape[1] ** -0.5)
+            self.vectors = self.add_weight(
+                name="vectors", shape=self.learned_shape, initializer=start, autocast=False
+            )
         self.built = True
 
     def call(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
         """`x [..., T, D]`, D even; `positions [T]` int32, None: from 0 -> `[..., T, D]`."""
         positions = ops.arange(ops.shape(x)[-2]) if positions is None else positions
-        return x + ops.cast(sinusoidal_positions(positions, x.shape[-1]), x.dtype)
+        if self.kind == "learned":
+            vectors = ops.take(
+                self.vectors, ops.minimum(positions, self.learned_shape[0] - 1), axis=0
+            )
+        else:
+            vectors = sinusoidal_positions(positions, x.shape[-1], self.kind)
+        return x + ops.cast(vectors, x.dtype)
+
+
+class StackInput(keras.layers.Layer):
+    """Makes the input of a stack from embeddings: adds positions, and normalises if asked to.
+
+    `settings` are those of `models.transformer.Transformer`.
+    """
+
+    def __init__(self, settings: dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.width, kind = settings["width"], settings["positions"]
+        own = self.dtype_policy
+        self.positions = (
+            PositionalEncoding(
+                kind, settings["max_positions"], self.width, name="positions", dtype=own
+            )
+            if kind in (*SINUSOIDS, "learned")
+            else None
+        )
+        epsilon = settings["norm_epsilon"]
+        self.norm = (
+            LayerNorm(epsilon=epsilon, name="norm", dtype=own)
+            if settings["norm_embeddings"]
+            else None
+        )
+
+    def build(self, input_shape: Any = None) -> None:
+        if self.positions is not None:
+            self.positions.build()
+        if self.norm is not None:
+            self.norm.build((None, None, self.width))
+        self.built = True
+
+    def call(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        """`[..., T, D]` -> `[..., T, D]`; `positions` as of `PositionalEncoding`."""
+        x = x if self.positions is None else self.positions(x, positions)
+        return x if self.norm is None else self.norm(x)
 
 
 class Stack(keras.layers.Layer):
@@ -43,8 +100,9 @@ class Stack(keras.layers.Layer):
     Args:
         num_layers: number of layers, at least 1.
         width, num_heads, ffn_width, dropout, attention_dropout, ffn_dropout, norm, positions,
-            max_distance, scale_scores, share_layers, distinct_layers: as of
-            `models.transformer.Transformer`. Sinusoidal positions are to be in the input.
+            max_distance, scale_scores, share_layers, distinct_layers, activation, norm_epsilon: as
+            of `models.transformer.Transformer`. Only relative and rotary positions are known here;
+            others are to be in the input.
     """
 
     layer_class = StackLayer
@@ -65,6 +123,8 @@ class Stack(keras.layers.Layer):
         scale_scores: bool = True,
         share_layers: str = "none",
         distinct_layers: int = 1,
+        activation: str = "relu",
+        norm_epsilon: float = NORM_EPSILON,
         **kwargs: Any,
     ) -> None:
         settings = settings_of(locals())
@@ -78,7 +138,11 @@ class Stack(keras.layers.Layer):
         # A layer whose weights several layers share is in the list several times.
         self.layers = [made[i] for i in order]
         # Pre-norm layers do not normalise their outputs, so one more normalisation ends the stack.
-        self.norm = layer_norm("norm", self.dtype_policy) if norm == "pre" else None
+        self.norm = (
+            LayerNorm(epsilon=norm_epsilon, name="norm", dtype=self.dtype_policy)
+            if norm == "pre"
+            else None
+        )
 
     def build(self, *shapes: Any) -> None:
         for layer in distinct(self.layers):

@@ -15,7 +15,7 @@ from nmt_zoo.common.files import write_json, write_text
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, UNK_ID
 from nmt_zoo.decoding.search.terms import SearchOptions
-from nmt_zoo.models.transformer_settings import NORM_EPSILON, layer_order
+from nmt_zoo.models.transformer_settings import layer_order
 
 if TYPE_CHECKING:
     from nmt_zoo.models import TranslationModel
@@ -34,6 +34,9 @@ to do with each line what that script does:
 
 A translation is put together from its pieces, and then brought into the same form.
 """
+# Settings of a Transformer that CTranslate2 has, too; activations by their names there.
+POSITIONS = ("sinusoidal", "marian", "fairseq", "learned", "relative", "rotary")
+ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH"}
 QUANTIZATIONS = ("float32", "int8", "bfloat16", "float16")
 
 
@@ -72,13 +75,14 @@ def weights_of(model: "TranslationModel") -> Weights:
             f"CTranslate2 has no model like {type(model).__name__}, only the Transformer of "
             f"Vaswani et al. 2017; presets that it can run: {', '.join(possible)}"
         )
-    if model.settings["positions"] == "none" or not model.settings["scale_scores"]:
+    settings = model.settings
+    if settings["positions"] not in POSITIONS or not settings["scale_scores"]:
         raise UserError(
-            "CTranslate2 has no model with positions=none or scale_scores=False; use "
-            "--format=savedmodel"
+            f"CTranslate2 has no model with positions={settings['positions']} and "
+            f"scale_scores={settings['scale_scores']}; use --format=savedmodel"
         )
     arrays = {weight.path.partition("/")[2]: np.array(weight) for weight in model.weights}
-    return Weights(model.settings, arrays)
+    return Weights(settings, arrays)
 
 
 def longest_translation(max_input_tokens: int) -> int:
@@ -131,7 +135,7 @@ def convert(
     unk, bos, eos = tokenizer.target.pieces([UNK_ID, BOS_ID, EOS_ID])
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = unk, bos, eos
     spec.config.decoder_start_token = bos
-    spec.config.layer_norm_epsilon = NORM_EPSILON
+    spec.config.layer_norm_epsilon = weights.settings["norm_epsilon"]
     spec.validate()
     spec.optimize(quantization=quantization)
     spec.save(str(folder))
@@ -140,7 +144,7 @@ def convert(
 def _spec(package, of_model, num_positions, as_bfloat16):
     settings, weights = of_model
     width = weights["target_embedding/embeddings"].shape[1]
-    positions = sinusoids(num_positions, width)
+    positions = sinusoids(num_positions, width, settings["positions"])
     if as_bfloat16:  # The package itself would need PyTorch to convert to this format.
         bfloat16 = np.dtype("bfloat16")
         weights = {path: array.astype(bfloat16) for path, array in weights.items()}
@@ -151,6 +155,8 @@ def _spec(package, of_model, num_positions, as_bfloat16):
         "relative_position": settings["positions"] == "relative",
         "rotary_dim": 0 if settings["positions"] == "rotary" else None,  # 0: all units.
         "rotary_interleave": False,
+        "activation": getattr(package.specs.Activation, ACTIVATIONS[settings["activation"]]),
+        "layernorm_embedding": settings["norm_embeddings"],
     }
     spec = package.specs.TransformerSpec(
         package.specs.TransformerEncoderSpec(settings["num_encoder_layers"], **of_both),
@@ -162,8 +168,20 @@ def _spec(package, of_model, num_positions, as_bfloat16):
     spec.decoder.projection.weight = (
         weights["output/kernel"].T if "output/kernel" in weights else target
     )
+    bias = weights.get("output/bias", weights.get("output_bias"))
+    if bias is not None:
+        spec.decoder.projection.bias = bias
+    for stack, side in ((spec.encoder, "source_input"), (spec.decoder, "target_input")):
+        stack.scale_embeddings = settings["scale_embeddings"]
+        if settings["norm_embeddings"]:
+            _set_norm(stack.layernorm_embedding, weights, f"{side}/norm")
+        if settings["positions"] == "learned":
+            # As in our model, the last position serves all later ones, too.
+            learned = weights[f"{side}/positions/vectors"]
+            rest = max(num_positions - len(learned), 0)
+            stack.position_encodings.encodings = np.pad(learned, ((0, rest), (0, 0)), "edge")
     for stack, name in ((spec.encoder, "encoder"), (spec.decoder, "decoder")):
-        if stores_positions(settings):
+        if stores_positions(settings) and settings["positions"] != "learned":
             stack.position_encodings.encodings = positions
         if settings["norm"] == "pre":
             _set_norm(stack.layer_norm, weights, f"{name}/norm")
@@ -176,14 +194,20 @@ def _spec(package, of_model, num_positions, as_bfloat16):
 
 def stores_positions(settings: dict[str, Any]) -> bool:
     """Returns whether a model's positions are stored; all others are computed for any length."""
-    return settings["positions"] == "sinusoidal"
+    return settings["positions"] not in ("relative", "rotary")
 
 
-def sinusoids(num_positions: int, width: int) -> np.ndarray:
+def sinusoids(num_positions: int, width: int, kind: str = "sinusoidal") -> np.ndarray:
     """Returns `models.layers.embeddings.sinusoidal_positions`, `[num_positions, width]` float32."""
-    steps = np.float32(-math.log(1e4) / width) * np.arange(0, width, 2, dtype=np.float32)
-    angles = np.arange(num_positions, dtype=np.float32)[:, None] * np.exp(steps)
-    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(-1, width)
+    steepness = width / 2 / max(width / 2 - 1, 1) if kind == "fairseq" else 1.0
+    slope = np.float32(-math.log(1e4) / width * steepness)
+    steps = slope * np.arange(0, width, 2, dtype=np.float32)
+    places = np.arange(num_positions, dtype=np.float32) + (2 if kind == "fairseq" else 0)
+    angles = places[:, None] * np.exp(steps)
+    waves = np.sin(angles), np.cos(angles)
+    if kind == "sinusoidal":
+        return np.stack(waves, axis=-1).reshape(-1, width)
+    return np.concatenate(waves, axis=-1)
 
 
 def _set_layer(layer, weights, path):

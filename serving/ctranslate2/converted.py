@@ -10,6 +10,8 @@ from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.models.transformer_settings import TRANSFORMERS, transformer_settings
 from nmt_zoo.serving.ctranslate2.conversion import (
+    ACTIVATIONS,
+    POSITIONS,
     Weights,
     convert,
     longest_translation,
@@ -23,14 +25,21 @@ _MOST_LAYERS = 200  # As `models.base.require_layers`.
 class ConvertedModel(ModelDirectory):
     """A model directory of a Transformer; needs no TensorFlow, and keeps no converted file.
 
-    `max_input_tokens` is the longest line that is translated, in tokens with `</s>`.
+    `max_input_tokens` is the longest line that is translated, in tokens with `</s>`; `languages`
+    are as of `ModelDirectory.tokenizer`.
     """
 
     needs_keras = False
 
-    def __init__(self, path: str | Path, max_input_tokens: int = MAX_INPUT_TOKENS) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        max_input_tokens: int = MAX_INPUT_TOKENS,
+        languages: tuple[str, str] = ("", ""),
+    ) -> None:
         super().__init__(path)
         self.max_input_tokens = max_input_tokens
+        self.languages = languages
 
     def load(self, **_: Any) -> tuple[CTranslate2Engine, Tokenizer, dict[str, Any]]:
         """Converts the best weights; returns (engine, tokenizer, configuration).
@@ -45,7 +54,7 @@ class ConvertedModel(ModelDirectory):
                 f"{self.path} holds {preset}, which CTranslate2 does not have; presets that it can "
                 f"run: {', '.join(TRANSFORMERS)}"
             )
-        tokenizer = self.tokenizer()
+        tokenizer = self.tokenizer(self.languages)
         arrays = {name.removeprefix("model/"): array for name, array in self.finite_best().items()}
         weights = Weights(transformer_settings(preset, config["settings"]), arrays)
         num_positions = longest_translation(self.max_input_tokens)
@@ -74,8 +83,9 @@ def _check(weights, tokenizer):
         and list(table.shape) == sizes[1],
         "num_heads": type(heads) is int and heads > 0 and width % heads == 0,
         "norm": settings["norm"] in ("post", "pre"),
-        "positions": settings["positions"] in ("sinusoidal", "relative", "rotary"),
+        "positions": settings["positions"] in POSITIONS,
         "scale_scores": settings["scale_scores"] is True,
+        "activation": settings["activation"] in ACTIVATIONS,
     }
     for name in ("num_encoder_layers", "num_decoder_layers"):
         fits[name] = type(settings[name]) is int and 0 < settings[name] <= _MOST_LAYERS

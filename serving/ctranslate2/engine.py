@@ -29,6 +29,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_bytes
 from nmt_zoo.configuration.options import LENGTH_PENALTY
 from nmt_zoo.data_pipeline.text_form import FORMS
+from nmt_zoo.data_pipeline.tokenization.languages import Languages, of_languages
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt_zoo.decoding.search.terms import Hypotheses, SearchOptions, padded
@@ -57,8 +58,9 @@ class CTranslate2Export:
     such export, or it is damaged.
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, languages: tuple[str, str] = ("", "")) -> None:
         self.path = Path(folder)
+        self.languages = languages  # As of `ModelDirectory.tokenizer`.
         if not (self.path / ABOUT).exists():
             self.path = newest_version(folder) or self.path
         self.best_path = self.path / "model.bin"  # The weights.
@@ -97,6 +99,8 @@ class CTranslate2Export:
     def load(self) -> tuple["CTranslate2Engine", Tokenizer, dict[str, Any]]:
         """Loads the engine; raises `UserError` if a file is damaged, or the package is missing."""
         tokenizer = Tokenizer.load(self._kind, self.path / TOKENIZER, self._form)
+        languages = Languages.of(self._about["config"])
+        tokenizer = of_languages(tokenizer, languages, *self.languages, str(self.path))
         engine = CTranslate2Engine(self.path, tokenizer, self._about)
         return engine, tokenizer, self.config()
 
@@ -125,6 +129,9 @@ class CTranslate2Engine:
         self._pieces = tokenizer.target.pieces(range(len(tokenizer.target)))
         self._ids = {piece: i for i, piece in enumerate(self._pieces)}
         self._never = [[self._pieces[i]] for i in (PAD_ID, BOS_ID)]
+        # A target language: how each translation begins.
+        sign = tokenizer.target.sign
+        self._beginning = None if sign is None else [self._pieces[sign]]
 
     def count_params(self) -> int:
         return self._about["parameters"]
@@ -188,6 +195,7 @@ class CTranslate2Engine:
         beta = max(options.length_penalty * length / (5 + length), 1e-9)
         results = self._translator.translate_batch(
             [self.tokenizer.source.pieces(ids) for ids in source],
+            target_prefix=self._beginning and [self._beginning] * len(source),
             beam_size=options.beam_size,
             num_hypotheses=patience * options.beam_size,
             patience=patience,

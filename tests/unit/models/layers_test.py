@@ -20,7 +20,7 @@ from nmt_zoo.models.layers.blocks import (
     DecoderLayer,
     EncoderLayer,
     FeedForward,
-    layer_norm,
+    LayerNorm,
 )
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import TokenEmbedding, rotate, sinusoidal_positions
@@ -40,6 +40,8 @@ BLOCK = {
     "positions": "sinusoidal",
     "max_distance": 16,
     "scale_scores": True,
+    "activation": "relu",
+    "norm_epsilon": 1e-6,
 }
 
 
@@ -359,7 +361,7 @@ def test_fresh_embeddings_have_unit_variance_after_scaling():
 
 @pytest.mark.parametrize("shape", [(3, D), (B, T, D), (1, 1, D)])
 def test_layer_norm_and_its_gradients_are_those_of_keras(shape):
-    ours, keras_norm = layer_norm("norm", "float32"), keras.layers.LayerNormalization(epsilon=1e-6)
+    ours, keras_norm = LayerNorm(epsilon=1e-6), keras.layers.LayerNormalization(epsilon=1e-6)
     x, weight = (single(random(*shape, seed=i)) for i in (0, 1))
     results = []
     for layer in (ours, keras_norm):

@@ -1,0 +1,82 @@
+"""Makes a model directory of a public pretrained model.
+
+    python import_model.py --model=Helsinki-NLP/opus-mt-en-de --model_dir=runs/en-de
+    echo "Good morning." | python translate.py --model_dir=runs/en-de
+
+The model is a name on Hugging Face's hub, or a folder with its files: OPUS-MT (Marian), M2M-100,
+SMaLL-100, NLLB-200 and mBART-50. Nothing in the files is executed. Every script then works with the
+directory as with one of train.py; a model of several languages also needs --target_language, here
+or in each script.
+"""
+
+from nmt_zoo.common import process
+
+process.start()  # Before anything imports TensorFlow.
+
+import dataclasses
+from pathlib import Path
+
+from nmt_zoo.command_line import console, flag_values
+from nmt_zoo.command_line.flag_values import flag, language_flag, read
+from nmt_zoo.common.errors import UserError
+
+_MODEL, _DOWNLOAD = "Model", "Download"
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments(flag_values.Arguments):
+    """The flags of import_model.py."""
+
+    model: str = flag(
+        _MODEL, "", "Folder with the files of the model, or its name on the hub, as OWNER/NAME."
+    )
+    model_dir: str = flag(_MODEL, "", "New model directory.")
+    source_language: str = language_flag(_MODEL, "source")
+    target_language: str = language_flag(_MODEL, "target")
+    data_dir: str = flag(_DOWNLOAD, "data/pretrained", "Folder for downloaded models.")
+    mirror: str = flag(
+        _DOWNLOAD, "", "Address of another hub that answers as https://huggingface.co does."
+    )
+    offline: bool = flag(_DOWNLOAD, False, "Uses files that are there, and never the network.")
+
+
+def define_flags() -> None:
+    """Defines the flags of this script."""
+    flag_values.define(Arguments)
+
+
+def main(argv: list[str]) -> int:
+    """Reads flags, downloads if need be, writes the directory, and prints what is in it."""
+    del argv
+    asked = read(Arguments)
+    if not asked.model or not asked.model_dir:
+        raise UserError("expected --model, a folder or a name such as OWNER/NAME, and --model_dir")
+    from nmt_zoo.model_directory.pretrained import hub
+
+    folder, origin = Path(asked.model), asked.model
+    if not folder.is_dir():
+        if not hub.is_name(asked.model):
+            raise UserError(
+                f"--model={asked.model}: no such folder, and no name such as OWNER/NAME"
+            )
+        where = {"mirror": asked.mirror, "offline": asked.offline}
+        folder = hub.download(asked.model, asked.data_dir, **where)
+    process.start_tensorflow()
+    from nmt_zoo.model_directory.pretrained.importing import import_model
+
+    config = import_model(folder, Path(asked.model_dir), origin=origin, languages=asked.languages)
+    about, licence = config["settings"], config["imported"]["license"] or "not stated"
+    print(
+        f"wrote {asked.model_dir}: a Transformer of {about['num_encoder_layers']} + "
+        f"{about['num_decoder_layers']} layers of {about['width']}, "
+        f"{config['vocab_sizes'][0]:,} entries, licence: {licence}"
+    )
+    if languages := config.get("languages"):
+        print(f"languages: {' '.join(sorted(languages['signs']))}")
+    return 0
+
+
+def command() -> None:
+    """Runs the script on the command line, and exits."""
+    define_flags()
+    console.run(main)

@@ -1,0 +1,66 @@
+"""Models of several languages: signs of languages at the beginning of a text.
+
+A sign is a piece of the vocabulary. In a model with `on_source`, the source begins with the sign of
+the language into which it is to be translated (Johnson et al. 2017); in others, each side begins
+with the sign of its own language (Liu et al. 2020, Fan et al. 2021).
+"""
+
+import copy
+from typing import Any, NamedTuple
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES, Tokenizer
+
+
+class Languages(NamedTuple):
+    """The languages of a model; also the entry `languages` of its config.json."""
+
+    signs: dict[str, str]  # By language: its piece.
+    on_source: bool
+    source: str = ""  # The languages that are meant if no others are asked for; "": none.
+    target: str = ""
+
+    @classmethod
+    def of(cls, config: dict[str, Any]) -> "Languages | None":
+        """Returns the languages of a configuration; None for a model of one pair of languages."""
+        return cls(**config["languages"]) if config.get("languages") else None
+
+
+def of_languages(
+    tokenizer: Tokenizer, languages: Languages | None, source: str, target: str, name: str
+) -> Tokenizer:
+    """Returns a tokenizer whose texts begin with the signs of two languages.
+
+    "" stands for the language of the model. `name` is that of the model in errors.
+    Raises UserError: a language is unknown, or missing; or the model has one pair of languages.
+    """
+    if languages is None:
+        if source or target:
+            raise UserError(
+                f"{name} has one pair of languages; leave out --source_language and "
+                "--target_language"
+            )
+        return tokenizer
+    source, target = source or languages.source, target or languages.target
+    asked = {"source": target, "target": ""} if languages.on_source else {}
+    asked = asked or {"source": source, "target": target}
+    if languages.on_source:
+        _sign(languages, target, "target", name)
+    vocabularies = []
+    for side in SIDES:
+        vocabulary = copy.copy(getattr(tokenizer, side))
+        if asked[side] or not languages.on_source:
+            sign = _sign(languages, asked[side], side, name)
+            (vocabulary.sign,) = vocabulary.ids([sign])
+        vocabulary.signs = frozenset(vocabulary.ids(languages.signs.values()))
+        vocabularies.append(vocabulary)
+    return tokenizer._replace(source=vocabularies[0], target=vocabularies[1])
+
+
+def _sign(languages, language, side, name):
+    if language in languages.signs:
+        return languages.signs[language]
+    found = f"{language!r} is none of them" if language else "none is given"
+    raise UserError(
+        f"--{side}_language: {found}; the languages of {name}: {', '.join(sorted(languages.signs))}"
+    )

@@ -1,0 +1,374 @@
+"""Reads models in the form of Hugging Face's hub: OPUS-MT, M2M-100, SMaLL-100, NLLB and mBART-50.
+
+config.json tells the sizes, tensors are in `model.safetensors` or `pytorch_model.bin`, pieces in
+SentencePiece models and `vocab.json`.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_bytes
+from nmt_zoo.data_pipeline.tokenization.languages import Languages
+from nmt_zoo.data_pipeline.tokenization.sentencepiece_models import pieces_of
+from nmt_zoo.model_directory.pretrained.entries import Listed
+from nmt_zoo.model_directory.pretrained.tensor_files import read_tensors
+from nmt_zoo.model_directory.weight_files import Arrays
+
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # The first one that is there is read.
+# The other files that are read, where they are there.
+SMALL_FILES = (
+    *("config.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+    *("generation_config.json", "vocab.json", "target_vocab.json", "source.spm", "target.spm"),
+    *("sentencepiece.bpe.model", "tokenizer.json", "README.md"),
+    *(f"{name}.index.json" for name in WEIGHTS),
+)
+_KINDS = {
+    "marian": {"positions": "marian", "norm": "post"},
+    "m2m_100": {"positions": "fairseq", "norm": "pre"},
+    "mbart": {"positions": "learned", "norm": "pre", "norm_embeddings": True},
+}
+_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
+# Fields of config.json that shape a model, and those that say nothing of what it computes.
+_SIZES = (
+    *("d_model", "vocab_size", "encoder_layers", "decoder_layers", "encoder_attention_heads"),
+    *("decoder_attention_heads", "encoder_ffn_dim", "decoder_ffn_dim", "max_position_embeddings"),
+    *("pad_token_id", "eos_token_id", "decoder_start_token_id"),
+)
+_READ = (
+    *("model_type", "activation_function", "scale_embedding", "dropout", "attention_dropout"),
+    *("activation_dropout", "share_encoder_decoder_embeddings", "decoder_vocab_size"),
+)
+_WITHOUT_EFFECT = (
+    *("_name_or_path", "_num_labels", "architectures", "torch_dtype", "dtype", "init_std"),
+    *("transformers_version", "use_cache", "is_encoder_decoder", "num_hidden_layers", "id2label"),
+    *("encoder_layerdrop", "decoder_layerdrop", "classif_dropout", "classifier_dropout"),
+    *("label2id", "num_labels", "tokenizer_class", "bos_token_id", "unk_token_id", "output_past"),
+    *("gradient_checkpointing", "max_length", "min_length", "num_beams", "length_penalty"),
+    *("early_stopping", "bad_words_ids", "forced_bos_token_id", "forced_eos_token_id", "prefix"),
+    *("force_bos_token_to_be_generated", "no_repeat_ngram_size", "task_specific_params"),
+    *("static_position_embeddings", "extra_pos_embeddings", "normalize_before", "add_bias_logits"),
+    *("normalize_embedding", "add_final_layer_norm", "do_blenderbot_90_layernorm"),
+    *("tie_word_embeddings", "tie_encoder_decoder", "_from_model_config", "mbart_max_length"),
+)
+_SUBLAYERS = {
+    "encoder": {"self_attn_layer_norm": "around_attention/norm"},
+    "decoder": {
+        "self_attn_layer_norm": "around_self_attention/norm",
+        "encoder_attn_layer_norm": "around_cross_attention/norm",
+    },
+}
+_PARTS = {
+    "self_attn.q_proj": "self_attention/query",
+    "self_attn.k_proj": "self_attention/key",
+    "self_attn.v_proj": "self_attention/value",
+    "self_attn.out_proj": "self_attention/output",
+    "encoder_attn.q_proj": "cross_attention/query",
+    "encoder_attn.k_proj": "cross_attention/key",
+    "encoder_attn.v_proj": "cross_attention/value",
+    "encoder_attn.out_proj": "cross_attention/output",
+    "fc1": "feed_forward/inner",
+    "fc2": "feed_forward/outer",
+    "final_layer_norm": "around_feed_forward/norm",
+}
+# The languages of M2M-100 in the order of their ids, which no file tells.
+_M2M_LANGUAGES = (
+    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu "
+    "ha he hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms "
+    "my ne nl no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur "
+    "uz vi wo xh yi yo zh zu"
+)
+# Those of mBART-50.
+_MBART_LANGUAGES = (
+    "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT "
+    "lv_LV my_MM ne_NP nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN af_ZA az_AZ bn_IN fa_IR he_IL "
+    "hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF pt_XX sv_SE sw_KE ta_IN te_IN "
+    "th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"
+)
+_FAIRSEQ = ("<s>", "<pad>", "</s>", "<unk>")  # The first entries of fairseq's vocabularies.
+_TAG = re.compile(">>[^<>]+<<")
+
+
+def read_json(path: Path) -> Any:
+    """Reads a JSON file; raises `UserError` if it is damaged or no object."""
+    try:
+        found = json.loads(read_bytes(path).decode())
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: damaged ({str(error)[:100]}); expected JSON") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{path}: expected an object, {{...}}")
+    return found
+
+
+def settings_of(config: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Returns the settings of our `Transformer` for a config.json, whose path errors name.
+
+    Raises UserError: a model of another kind, an unknown field, or a value out of its range.
+    """
+    kind = config.get("model_type")
+    if kind not in _KINDS:
+        raise UserError(
+            f"{path}: a model of the type {kind!r}; expected one of {', '.join(_KINDS)}"
+        )
+    unknown = [n for n in config if n not in (*_SIZES, *_READ, *_WITHOUT_EFFECT)]
+    if unknown:
+        raise UserError(
+            f"{path}: unknown fields: {', '.join(map(repr, unknown[:5]))}; a model that has them "
+            "may compute something else, so it is not read"
+        )
+    for name in _SIZES:
+        if type(config.get(name)) is not int or not 0 <= config[name] < 2**31:
+            raise UserError(f"{path}: {name} is {config.get(name)!r}, expected a whole number")
+    for name in ("attention_heads", "ffn_dim"):
+        both = config[f"encoder_{name}"], config[f"decoder_{name}"]
+        if both[0] != both[1]:
+            raise UserError(
+                f"{path}: {name} of encoder and decoder are {both[0]} and {both[1]}; models with "
+                "different ones are not read"
+            )
+    activation = config.get("activation_function", "gelu")
+    if activation not in _ACTIVATIONS:
+        raise UserError(
+            f"{path}: activation_function is {activation!r}; expected one of "
+            f"{', '.join(_ACTIVATIONS)}"
+        )
+    is_learned = _KINDS[kind]["positions"] == "learned"
+    return {
+        "num_encoder_layers": config["encoder_layers"],
+        "num_decoder_layers": config["decoder_layers"],
+        "width": config["d_model"],
+        "num_heads": config["encoder_attention_heads"],
+        "ffn_width": config["encoder_ffn_dim"],
+        "dropout": _rate(config, "dropout", path),
+        "attention_dropout": _rate(config, "attention_dropout", path),
+        "ffn_dropout": _rate(config, "activation_dropout", path),
+        "tie_embeddings": "all",
+        "activation": _ACTIVATIONS[activation],
+        "scale_embeddings": bool(config.get("scale_embedding", False)),
+        "norm_epsilon": 1e-5,
+        "output_bias": True,
+        **_KINDS[kind],
+        **({"max_positions": config["max_position_embeddings"]} if is_learned else {}),
+    }
+
+
+def _rate(config, name, path):
+    found = config.get(name, 0.0)
+    if type(found) not in (int, float) or not 0 <= found < 1:
+        raise UserError(f"{path}: {name} is {found!r}, expected a number from 0 to 1")
+    return float(found)
+
+
+def listed_entries(config: dict[str, Any], folder: Path) -> Listed:
+    """Finds the entries of the vocabulary in the files of a folder.
+
+    Raises UserError: a file is missing or damaged, or an id is out of range.
+    """
+    if config["model_type"] == "marian":
+        return _of_marian(config, folder)
+    names = [folder / "sentencepiece.bpe.model"]
+    model, size = read_bytes(names[0]), config["vocab_size"]
+    if config["model_type"] == "m2m_100" and (folder / "vocab.json").exists():
+        pieces = _by_id(read_json(folder / "vocab.json"), size, folder / "vocab.json")
+        signs = [f"__{language}__" for language in _M2M_LANGUAGES.split()]
+        first = max(i for i, piece in enumerate(pieces) if piece is not None) + 1
+    else:
+        pieces = [*_FAIRSEQ, *pieces_of(model, names[0])]
+        first = len(pieces)
+        pieces = [*pieces, *[None] * (size - len(pieces))][:size]
+        signs = _MBART_LANGUAGES.split() if config["model_type"] == "mbart" else []
+    added = _added_tokens(folder)
+    if not added:
+        added = {sign: first + i for i, sign in enumerate(signs)}
+    for piece, i in added.items():
+        if not (type(i) is int and 0 <= i < size):
+            raise UserError(f"{folder}: the token {piece!r} has the id {i!r}, not below {size}")
+        pieces[i] = piece
+    return Listed(
+        pieces,
+        config["pad_token_id"],
+        _FAIRSEQ.index("<unk>"),
+        config["decoder_start_token_id"],
+        config["eos_token_id"],
+        names,
+        _languages([p for p in pieces if p], _tokenizer_class(folder) == "SMALL100Tokenizer"),
+    )
+
+
+def _tokenizer_class(folder):
+    path = folder / "tokenizer_config.json"
+    return read_json(path).get("tokenizer_class", "") if path.exists() else ""
+
+
+def _of_marian(config, folder):
+    path, size = folder / "vocab.json", config["vocab_size"]
+    if not (folder / "source.spm").exists():
+        raise UserError(
+            f"{folder}: no source.spm; models of OPUS-MT that split words with subword-nmt are not "
+            "read"
+        )
+    if not config.get("share_encoder_decoder_embeddings", True):
+        raise UserError(
+            f"{folder}: a model with a vocabulary for each side; such models are not read"
+        )
+    pieces = _by_id(read_json(path), size, path)
+    if "<unk>" not in pieces:
+        raise UserError(f"{path}: no entry '<unk>'")
+    tags = {piece.strip("><"): "▁" + piece for piece in pieces if piece and _TAG.fullmatch(piece)}
+    return Listed(
+        pieces,
+        config["pad_token_id"],
+        pieces.index("<unk>"),
+        config["decoder_start_token_id"],
+        config["eos_token_id"],
+        [folder / "source.spm", folder / "target.spm"],
+        Languages(tags, on_source=True) if tags else None,
+    )
+
+
+def _by_id(vocabulary, size, path):
+    pieces: list[str | None] = [None] * size
+    for piece, i in vocabulary.items():
+        if not (type(i) is int and 0 <= i < size) or pieces[i] is not None:
+            raise UserError(
+                f"{path}: {piece!r} has the id {i!r}; expected different ids below the vocab_size "
+                f"of config.json, {size}"
+            )
+        pieces[i] = piece
+    return pieces
+
+
+def _added_tokens(folder):
+    """Returns the ids of languages and other added tokens; {} if no file has them."""
+    found = {}
+    config, added, whole = (
+        read_json(folder / name) if (folder / name).exists() else {}
+        for name in ("tokenizer_config.json", "added_tokens.json", "tokenizer.json")
+    )
+    try:
+        found = {x["content"]: x["id"] for x in whole.get("added_tokens", [])}
+        found.update(added)
+        of_config = config.get("added_tokens_decoder", {})
+        found.update({about["content"]: int(i) for i, about in of_config.items()})
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise UserError(f"{folder}: damaged list of added tokens ({error})") from None
+    return found if any(_language(piece) for piece in found) else {}
+
+
+_LANGUAGE = re.compile("__([a-z]{2,3})__|([a-z]{2}_[A-Z]{2})|([a-z]{3}_[A-Z][a-z]{3})")
+
+
+def _language(piece):
+    found = _LANGUAGE.fullmatch(piece)
+    return next(filter(None, found.groups())) if found else None
+
+
+def _languages(pieces, on_source):
+    return Languages({_language(p): p for p in pieces if _language(p)}, on_source)
+
+
+def read_weights(folder: Path) -> Arrays:
+    """Reads all tensors of a model, from one file or from those that an index names."""
+    for name in WEIGHTS:
+        index = folder / f"{name}.index.json"
+        if (folder / name).exists():
+            return read_tensors(folder / name)
+        if index.exists():
+            found = {}
+            for file in weight_files(index):
+                found.update(read_tensors(folder / file))
+            return found
+    raise UserError(f"{folder}: no weights; expected {' or '.join(WEIGHTS)}")
+
+
+def weight_files(index: Path) -> list[str]:
+    """Returns the names of the files that an index of weights lists."""
+    names = read_json(index).get("weight_map")
+    names = [*dict.fromkeys(names.values())] if isinstance(names, dict) else []
+    endings = tuple(Path(name).suffix for name in WEIGHTS)
+    if not names or not all(
+        isinstance(n, str) and Path(n).name == n and n.endswith(endings) for n in names
+    ):
+        raise UserError(f"{index}: expected names of files of weights in the same folder")
+    return names
+
+
+def named_as_ours(
+    tensors: Arrays, settings: dict[str, Any], rows: list[int], never: list[int], folder: Path
+) -> Arrays:
+    """Returns the weights by the names of our `Transformer`; `rows` and `never` as of `Entries`.
+
+    Raises UserError: a tensor is missing, has another shape, or is not known.
+    """
+    left, found = dict(tensors), {}
+    table = _take(left, "model.shared.weight", folder)
+    for copy in ("model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head"):
+        same = left.pop(f"{copy}.weight", None)
+        if same is not None and not np.array_equal(same, table):
+            raise UserError(
+                f"{folder}: {copy}.weight differs from model.shared.weight; models whose "
+                "embeddings are not shared are not read"
+            )
+    if table.ndim != 2 or len(table) <= max(rows) or table.shape[1] != settings["width"]:
+        raise UserError(
+            f"{folder}: model.shared.weight has the shape {table.shape}, and config.json says "
+            f"{max(rows) + 1} x {settings['width']}; it belongs to another model"
+        )
+    found["target_embedding/embeddings"] = table[rows]
+    bias = left.pop("final_logits_bias", np.zeros([1, len(table)], np.float32))
+    if bias.size != len(table):
+        raise UserError(f"{folder}: final_logits_bias has {bias.size} numbers, not {len(table)}")
+    found["output_bias"] = bias.reshape(-1)[rows]
+    found["output_bias"][never] = _NEVER
+    for side, start in (("encoder", "source_input"), ("decoder", "target_input")):
+        _take_positions(left, found, f"model.{side}", start, settings, folder)
+        _take_layers(left, found, side, settings[f"num_{side}_layers"], folder)
+        if settings.get("norm_embeddings"):
+            _take_pair(left, found, f"model.{side}.layernorm_embedding", f"{start}/norm", folder)
+        if settings["norm"] == "pre":
+            _take_pair(left, found, f"model.{side}.layer_norm", f"{side}/norm", folder)
+    if left:
+        names = ", ".join(sorted(left)[:3])
+        raise UserError(f"{folder}: tensors that no known model has: {names}; it is not read")
+    return {f"model/{name}": array for name, array in found.items()}
+
+
+# A logit that is never the largest, and leaves all probabilities as they are. Not -1e9: label
+# smoothing in fine-tuning asks each entry for a share.
+_NEVER = -30.0
+
+
+def _take(tensors, name, folder):
+    if name not in tensors:
+        raise UserError(f"{folder}: no tensor {name} among its weights; damaged or incomplete")
+    return tensors.pop(name)
+
+
+def _take_positions(left, found, theirs, ours, settings, folder):
+    vectors = left.pop(f"{theirs}.embed_positions.weight", None)
+    if settings["positions"] == "learned":
+        if vectors is None:
+            raise UserError(f"{folder}: no tensor {theirs}.embed_positions.weight")
+        found[f"{ours}/positions/vectors"] = vectors[2:]  # fairseq counts positions from 2.
+    left.pop(f"{theirs}.embed_positions.weights", None)  # Sinusoids, which are computed here.
+
+
+def _take_layers(left, found, side, count, folder):
+    parts = {**_PARTS, **_SUBLAYERS[side]}
+    for layer in range(count):
+        for theirs, ours in parts.items():
+            if side == "decoder" or not theirs.startswith("encoder_attn"):
+                name = f"model.{side}.layers.{layer}.{theirs}"
+                _take_pair(left, found, name, f"{side}/layer_{layer}/{ours}", folder)
+
+
+def _take_pair(left, found, theirs, ours, folder):
+    weight, bias = (_take(left, f"{theirs}.{name}", folder) for name in ("weight", "bias"))
+    if ours.endswith("norm"):
+        found[f"{ours}/gamma"], found[f"{ours}/beta"] = weight, bias
+    else:
+        found[f"{ours}/kernel"], found[f"{ours}/bias"] = np.transpose(weight), bias
