@@ -57,8 +57,8 @@ class GraphBpe(tf.Module):
         if self.sign is None:
             return ids.to_tensor(PAD_ID)
         has_sign = tf.reduce_any(ids[:, :1].to_tensor(EOS_ID) == tf.constant(self.signs), axis=1)
-        needs_sign = (ids.row_lengths() > 1) & ~has_sign
-        sign = tf.fill([tf.shape(lines)[0], 1], self.sign)
+        needs_sign = tf.ensure_shape((ids.row_lengths() > 1) & ~has_sign, [None])
+        sign = tf.fill([tf.shape(needs_sign)[0], 1], self.sign)
         sign = tf.ragged.boolean_mask(sign, needs_sign[:, None])
         return tf.concat([sign, ids], axis=1).to_tensor(PAD_ID)
 

@@ -14,7 +14,7 @@ import numpy as np
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_bytes
 from nmt_zoo.data_pipeline.tokenization.languages import Languages
-from nmt_zoo.data_pipeline.tokenization.sentencepiece_models import pieces_of
+from nmt_zoo.data_pipeline.tokenization.sentencepiece_models import TAG, pieces_of
 from nmt_zoo.model_directory.pretrained.entries import Listed
 from nmt_zoo.model_directory.pretrained.tensor_files import read_tensors
 from nmt_zoo.model_directory.weight_files import Arrays
@@ -89,8 +89,10 @@ _MBART_LANGUAGES = (
     "hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF pt_XX sv_SE sw_KE ta_IN te_IN "
     "th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"
 )
+# A logit that is never the largest, and leaves all probabilities as they are. Not -1e9: label
+# smoothing in fine-tuning asks each entry for a share.
+MASKED = -30.0
 _FAIRSEQ = ("<s>", "<pad>", "</s>", "<unk>")  # The first entries of fairseq's vocabularies.
-_TAG = re.compile(">>[^<>]+<<")
 
 
 def read_json(path: Path) -> Any:
@@ -102,6 +104,17 @@ def read_json(path: Path) -> Any:
     if not isinstance(found, dict):
         raise UserError(f"{path}: expected an object, {{...}}")
     return found
+
+
+def read_folder(folder: Path) -> tuple[dict[str, Any], Listed, Arrays]:
+    """Returns settings of our `Transformer`, the entries of the vocabulary, and all tensors.
+
+    Raises UserError: a file is missing or damaged, or the model computes what ours cannot.
+    """
+    path = folder / "config.json"
+    config = read_json(path)
+    settings = settings_of(config, path)
+    return settings, listed_entries(config, folder), read_weights(folder)
 
 
 def settings_of(config: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -173,7 +186,7 @@ def listed_entries(config: dict[str, Any], folder: Path) -> Listed:
     names = [folder / "sentencepiece.bpe.model"]
     model, size = read_bytes(names[0]), config["vocab_size"]
     if config["model_type"] == "m2m_100" and (folder / "vocab.json").exists():
-        pieces = _by_id(read_json(folder / "vocab.json"), size, folder / "vocab.json")
+        pieces = by_id(read_json(folder / "vocab.json"), size, folder / "vocab.json")
         signs = [f"__{language}__" for language in _M2M_LANGUAGES.split()]
         first = max(i for i, piece in enumerate(pieces) if piece is not None) + 1
     else:
@@ -215,10 +228,9 @@ def _of_marian(config, folder):
         raise UserError(
             f"{folder}: a model with a vocabulary for each side; such models are not read"
         )
-    pieces = _by_id(read_json(path), size, path)
+    pieces = by_id(read_json(path), size, path)
     if "<unk>" not in pieces:
         raise UserError(f"{path}: no entry '<unk>'")
-    tags = {piece.strip("><"): "▁" + piece for piece in pieces if piece and _TAG.fullmatch(piece)}
     return Listed(
         pieces,
         config["pad_token_id"],
@@ -226,11 +238,18 @@ def _of_marian(config, folder):
         config["decoder_start_token_id"],
         config["eos_token_id"],
         [folder / "source.spm", folder / "target.spm"],
-        Languages(tags, on_source=True) if tags else None,
+        languages_of_tags(pieces),
     )
 
 
-def _by_id(vocabulary, size, path):
+def languages_of_tags(pieces: list[str | None]) -> Languages | None:
+    """Returns the languages whose tags, such as `>>deu<<`, are among the entries; None: none."""
+    tags = {piece[2:-2]: f"▁{piece}" for piece in pieces if piece and TAG.fullmatch(f"▁{piece}")}
+    return Languages(tags, on_source=True) if tags else None
+
+
+def by_id(vocabulary: dict[str, Any], size: int, path: Path) -> list[str | None]:
+    """Turns piece -> id into a list of `size` pieces; None where an id has no piece."""
     pieces: list[str | None] = [None] * size
     for piece, i in vocabulary.items():
         if not (type(i) is int and 0 <= i < size) or pieces[i] is not None:
@@ -323,7 +342,7 @@ def named_as_ours(
     if bias.size != len(table):
         raise UserError(f"{folder}: final_logits_bias has {bias.size} numbers, not {len(table)}")
     found["output_bias"] = bias.reshape(-1)[rows]
-    found["output_bias"][never] = _NEVER
+    found["output_bias"][never] = MASKED
     for side, start in (("encoder", "source_input"), ("decoder", "target_input")):
         _take_positions(left, found, f"model.{side}", start, settings, folder)
         _take_layers(left, found, side, settings[f"num_{side}_layers"], folder)
@@ -335,11 +354,6 @@ def named_as_ours(
         names = ", ".join(sorted(left)[:3])
         raise UserError(f"{folder}: tensors that no known model has: {names}; it is not read")
     return {f"model/{name}": array for name, array in found.items()}
-
-
-# A logit that is never the largest, and leaves all probabilities as they are. Not -1e9: label
-# smoothing in fine-tuning asks each entry for a share.
-_NEVER = -30.0
 
 
 def _take(tensors, name, folder):

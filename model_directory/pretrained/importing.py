@@ -12,11 +12,12 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_bytes, write_text
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, model_of
-from nmt_zoo.model_directory.pretrained import hugging_face
+from nmt_zoo.model_directory.pretrained import hugging_face, marian
 from nmt_zoo.model_directory.pretrained.entries import entries_of
 from nmt_zoo.model_directory.weight_files import restore
 
 PRESET = "transformer_base"  # All settings are the imported model's own.
+_ENDINGS = (".safetensors", ".bin", ".npz", ".yml", ".spm")
 _LICENCE = re.compile(r"^license: *[\"']?([^\"'\n]+)", re.MULTILINE)
 
 
@@ -31,20 +32,19 @@ def import_model(
     is in use.
     """
     ModelDirectory(path).check_free()
-    read = folder / "config.json"
-    theirs = hugging_face.read_json(read)
-    settings = hugging_face.settings_of(theirs, read)
-    listed = hugging_face.listed_entries(theirs, folder)
-    entries = entries_of(listed)
-    arrays = hugging_face.named_as_ours(
-        hugging_face.read_weights(folder), settings, entries.rows, entries.never, folder
+    settings, listed, tensors = (
+        marian.read_folder(folder)
+        if (folder / marian.DECODER).exists()
+        else hugging_face.read_folder(folder)
     )
+    entries = entries_of(listed)
+    arrays = hugging_face.named_as_ours(tensors, settings, entries.rows, entries.never, folder)
     config = {
         "model": PRESET,
         "settings": settings,
         "tokenizer": "bpe",
         "vocab_sizes": [len(entries.rows)] * 2,
-        "options": dict(options_of(PRESET, "files", {"normalise": "none"})),
+        "options": dict(options_of(PRESET, "files", {"normalise": "none", "copy_share": 0.0})),
         "imported": {"from": origin, "license": licence_of(folder), "files": _checksums(folder)},
     }
     if listed.languages:
@@ -91,10 +91,9 @@ def licence_of(folder: Path) -> str:
 
 def _checksums(folder):
     """Returns the SHA-256 sums of the files that were read."""
-    names = (*hugging_face.SMALL_FILES, *(p.name for p in sorted(folder.glob("*.safetensors"))))
     found = {}
-    for name in dict.fromkeys((*names, *hugging_face.WEIGHTS)):
-        if (folder / name).is_file():
-            with open(folder / name, "rb") as file:
-                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    for path in sorted(folder.iterdir()):
+        if path.name in hugging_face.SMALL_FILES or path.suffix in _ENDINGS:
+            with open(path, "rb") as file:
+                found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
     return found

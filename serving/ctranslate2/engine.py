@@ -164,7 +164,7 @@ class CTranslate2Engine:
         Returns `Hypotheses` for each sentence, without the axis B.
         """
         del n_best
-        limits = [options.length_limit(len(ids)) for ids in source]
+        limits = [options.length_limit(len(ids)) + bool(self._beginning) for ids in source]
         found = self._search(source, max(limits), options)
         never = {PAD_ID, BOS_ID} if options.emit_unknowns else {PAD_ID, BOS_ID, UNK_ID}
         wrong = [i for i, some in enumerate(found) if any(never & {*ids} for ids, _ in some)]

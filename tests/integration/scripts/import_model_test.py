@@ -1,0 +1,433 @@
+"""Tests of import_model.py: public pretrained models in five forms, and damaged or hostile ones."""
+
+import http.server
+import io
+import json
+import pickle
+import shutil
+import threading
+import zipfile
+from functools import partial
+
+import numpy as np
+import pytest
+import sentencepiece
+import tensorflow as tf
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.decoding.search.terms import padded
+from nmt_zoo.decoding.translator import Translator
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.model_directory.pretrained.importing import import_model
+from nmt_zoo.model_directory.pretrained.tensor_files import read_tensors
+from nmt_zoo.models.base import shift_right
+from tests.pretrained import CODES, LINES, OTHER, logits, make_folder, write_marian
+from tests.running import run_script
+
+KINDS = ("marian", "tags", "m2m", "nllb", "mbart")
+ODD = ["", "the dog", "ß e ä", "x" * 30, "der the ein", "🙂 dog", " a  b "]
+
+
+def languages(kind):
+    signs = CODES.get(kind)
+    if signs is None:
+        return ("", "deu") if kind == "tags" else ("", "")
+    return tuple(signs.format(code).strip("_") for code in ("en", "de"))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """By kind: (folder, config, tensors, imported model directory)."""
+    found = {}
+    for kind in KINDS:
+        path = tmp_path_factory.mktemp(kind)
+        config, tensors = make_folder(path / "hub", kind)
+        import_model(path / "hub", path / "run", origin=kind, languages=languages(kind))
+        found[kind] = path / "hub", config, tensors, path / "run"
+    return found
+
+
+def flat(sides):
+    return [i for side in sides for ids in side for i in ids]
+
+
+def their_ids(folder, config, line, language, side):
+    """Encodes a line as the toolkits do: pieces by SentencePiece, ids by the vocabulary."""
+    is_marian = config["model_type"] == "marian"
+    name = f"{side}.spm" if is_marian else "sentencepiece.bpe.model"
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / name))
+    pieces = processor.encode(line, out_type=str)
+    unknown = 1 if is_marian else 3
+    if (folder / "vocab.json").exists():
+        vocabulary = json.loads((folder / "vocab.json").read_text())
+        ids = [vocabulary.get(piece, unknown) for piece in pieces]
+    else:
+        ids = [i + 1 if i else unknown for i in processor.encode(line)]
+    if not ids:
+        return [config["eos_token_id"]]
+    signs = {}
+    if is_marian:
+        signs = {">>deu<<"[2:5]: vocabulary.get(">>deu<<")} if side == "source" else {}
+    else:
+        added = json.loads((folder / "tokenizer_config.json").read_text())["added_tokens_decoder"]
+        signs = {about["content"].strip("_"): int(i) for i, about in added.items()}
+    sign = signs.get(language)
+    return [*([] if sign is None else [sign]), *ids, config["eos_token_id"]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_and_logits_are_those_of_the_toolkit(made, kind):
+    folder, config, tensors, run = made[kind]
+    model, tokenizer, about = ModelDirectory(run).load()
+    assert about["imported"]["license"] == "cc-by-4.0"
+    assert about["imported"]["files"]["config.json"]
+    source, target = languages(kind)
+    theirs, ours, known = [], [], model.target_vocab_size
+    for lines, side, language, vocabulary in (
+        (LINES[::37] + ODD, "source", target if kind == "tags" else source, tokenizer.source),
+        (OTHER[::13] + ODD, "target", "" if kind == "tags" else target, tokenizer.target),
+    ):
+        ids = [their_ids(folder, config, line, language, side) for line in lines]
+        theirs.append(ids)
+        ours.append(vocabulary.encode(lines))
+        pieces = [*map(len, ours[-1])]
+        assert pieces == [*map(len, ids)]
+        assert known >= max(map(max, ours[-1]))
+    assert not {0, 2, 3} & {*tokenizer.source.encode(["a </s> <s> <pad> b"])[0][:-1]}
+    # Our ids stand for theirs, each for one, except those of pieces that they do not know.
+    unknown = 1 if config["model_type"] == "marian" else 3
+    back = {}
+    for mine, other in zip(flat(ours), flat(theirs), strict=True):
+        assert back.setdefault(mine, other) == other
+    assert len({*back.values()} - {unknown}) == len({i for i in back if back[i] != unknown})
+
+    rows = [k for k, ids in enumerate(theirs[0]) if len(ids) > 1][:6]
+    targets = [k for k, ids in enumerate(theirs[1]) if len(ids) > 1][:6]
+    batch = padded([ours[1][k] for k in targets])
+    found = model(
+        {
+            "source_ids": tf.constant(padded([ours[0][k] for k in rows])),
+            "target_in_ids": shift_right(tf.constant(batch), 2),
+        }
+    ).numpy()
+    for row, (s, t) in enumerate(zip(rows, targets, strict=True)):
+        start = [config["decoder_start_token_id"], *theirs[1][t][:-1]]
+        expected = logits(config, tensors, theirs[0][s], start)
+        columns = [i for i in back if back[i] != unknown]
+        np.testing.assert_allclose(
+            found[row, : len(start)][:, columns],
+            expected[:, [back[i] for i in columns]],
+            atol=1e-4,
+        )
+        assert found[row, : len(start), 2].max() < expected.min() - 5  # <s> is never written.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_search_begins_with_the_language_and_every_way_to_run_agrees(made, kind, capsys):
+    _, _, _, run = made[kind]
+    model, tokenizer, _ = ModelDirectory(run).load()
+    translator = Translator(model, tokenizer, beam_size=2, max_length_extra=4)
+    found = [some[0] for some in translator.translate(["the dog runs .", "", "big house"])]
+    if kind in CODES:
+        sign = tokenizer.target.sign
+        assert sign is not None and found[0].ids[0] == found[2].ids[0] == sign
+        assert CODES[kind].format("de") not in found[0].text
+    assert found[1].text == ""
+    aligned = model.align(
+        tf.constant(padded(tokenizer.source.encode(["the dog"]))),
+        tf.constant(padded(tokenizer.target.encode(["der Hund"]))),
+    )
+    assert aligned.shape[0] == 1
+    numbers = tokenizer.source.word_numbers(["the dog"])[0]
+    assert (numbers[0] == -1) == (kind in CODES or kind == "tags") and numbers[-1] == 2
+
+
+def test_a_tag_in_a_text_takes_the_place_of_the_language_that_is_asked_for(made):
+    *_, run = made["tags"]
+    tokenizer = ModelDirectory(run).tokenizer(("", "fra"))
+    asked, own = tokenizer.source.encode(["the dog", ">>deu<< the dog"])
+    assert asked[1:] == own[1:] and asked[0] != own[0]
+    assert tokenizer.source.pieces([asked[0], own[0]]) == ["▁>>fra<<", "▁>>deu<<"]
+
+
+def test_languages_are_listed_where_one_is_missing_or_unknown(made, tmp_path, capsys):
+    folder, *_ = made["m2m"]
+    import_model(folder, tmp_path / "run", origin="m2m")
+    text = tmp_path / "text"
+    text.write_text("the dog\n")
+    flags = [f"--model_dir={tmp_path / 'run'}", f"--input={text}", "--engine=tensorflow"]
+    done = run_script("translate", flags, capsys)
+    assert done.status == 1 and "--source_language: none is given" in done.err
+    assert "de, en, fr" in done.err
+    flags += ["--source_language=en", "--target_language=xx"]
+    done = run_script("translate", flags, capsys)
+    assert done.status == 1 and "--target_language: 'xx' is none of them" in done.err
+    done = run_script("translate", [*flags[:-1], "--target_language=fr"], capsys)
+    assert done.status == 0 and done.out.count("\n") == 1
+    *_, plain = made["marian"]
+    done = run_script("translate", [f"--model_dir={plain}", *flags[1:]], capsys)
+    assert done.status == 1 and "one pair of languages" in done.err
+
+
+@pytest.mark.parametrize("kind", ["tags", "m2m"])
+def test_a_savedmodel_and_ctranslate2_translate_alike(made, kind, tmp_path, capsys):
+    *_, run = made[kind]
+    common = [f"--model_dir={run}", "--max_input_tokens=40"]
+    done = run_script("export", [*common, f"--export_dir={tmp_path / 'saved'}"], capsys)
+    assert done.status == 0 and "translated alike in a fresh process" in done.out
+    pytest.importorskip("ctranslate2")
+    text = tmp_path / "text"
+    text.write_text("the dog runs .\nbig house\nsees\n")
+    flags = [*common, f"--input={text}", "--beam_size=1"]
+    one, two = (
+        run_script("translate", [*flags, f"--engine={engine}"], capsys)
+        for engine in ("tensorflow", "ctranslate2")
+    )
+    assert one.status == two.status == 0 and one.out == two.out and one.out.count("\n") == 3
+
+
+def test_marians_own_form_gives_the_model_of_the_hub(made, tmp_path):
+    folder, config, tensors, run = made["marian"]
+    write_marian_beside(folder, tmp_path, config, tensors)
+    import_model(tmp_path / "marian", tmp_path / "run", origin="marian")
+    one, two = (ModelDirectory(path).read_best()[0] for path in (run, tmp_path / "run"))
+    assert one.keys() == two.keys()
+    masked = len(one["model/output_bias"]) - 1
+    for name, array in one.items():
+        if name == "model/output_bias":  # Padding is never written; on the hub, its bias says so.
+            assert np.flatnonzero(array != two[name]).tolist() in ([0], [], [0, masked])
+        else:
+            np.testing.assert_array_equal(array, two[name])
+    ids = [ModelDirectory(p).tokenizer().source.encode(LINES[:5]) for p in (run, tmp_path / "run")]
+    assert ids[0] == ids[1]
+
+
+def test_marians_own_form_is_read_as_ctranslate2_reads_it(made, tmp_path):
+    converters = pytest.importorskip("ctranslate2.converters")
+    package = pytest.importorskip("ctranslate2")
+    folder, config, tensors, _ = made["marian"]
+    write_marian_beside(folder, tmp_path, config, tensors)
+    there = tmp_path / "marian"
+    converter = converters.MarianConverter(str(there / "m.npz"), [str(there / "v.yml")] * 2)
+    converter.convert(str(tmp_path / "converted"))
+    import_model(there, tmp_path / "run", origin="marian")
+    model, tokenizer, _ = ModelDirectory(tmp_path / "run").load()
+    lines = ["dog runs .", "big cat sees"]
+    pieces = [tokenizer.source.pieces(ids[:-1]) for ids in tokenizer.source.encode(lines)]
+    theirs = package.Translator(str(tmp_path / "converted")).translate_batch(
+        pieces, beam_size=1, min_decoding_length=0, max_decoding_length=12, disable_unk=True
+    )
+    translator = Translator(
+        model, tokenizer, beam_size=1, max_length_factor=0.0, max_length_extra=12
+    )
+    found = [some[0].ids for some in translator.translate(lines)]
+    ours = [[p for p in tokenizer.target.pieces(ids) if p != "</s>"] for ids in found]
+    assert ours == [result.hypotheses[0] for result in theirs]
+
+
+def write_marian_beside(folder, path, config, tensors):
+    shutil.copytree(folder, path / "hub")
+    write_marian(path / "marian", config, tensors)
+
+
+def test_files_of_pytorch_are_read_without_running_anything(tmp_path):
+    def write(name, state, data):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr("archive/data.pkl", state)
+            archive.writestr("archive/data/0", data)
+        return tmp_path / name
+
+    numbers = np.arange(6, dtype=np.float32)
+    found = read_tensors(write("good.bin", torch_pickle("FloatStorage"), numbers.tobytes()))
+    np.testing.assert_array_equal(found["w"], [[0, 2, 4], [1, 3, 5]])
+    half = numbers.astype(np.float16).tobytes()
+    found = read_tensors(write("half.bin", torch_pickle("HalfStorage"), half))
+    assert found["w"].dtype == np.float32 and found["w"][1, 2] == 5
+    for state, reason in (
+        (pickle.dumps(Hostile()), "names .*system"),
+        (torch_pickle("FloatStorage", size=(2, 4)), "larger than its storage"),
+        (b"garbage", "damaged"),
+    ):
+        with pytest.raises(UserError, match=reason):
+            read_tensors(write("bad.bin", state, numbers.tobytes()))
+    with pytest.raises(UserError, match="since version"):
+        (tmp_path / "old.bin").write_bytes(pickle.dumps({}))
+        read_tensors(tmp_path / "old.bin")
+
+
+class Hostile:
+    """A pickle that would run a command."""
+
+    def __reduce__(self):
+        import os
+
+        return os.system, ("touch /tmp/never",)
+
+
+def torch_pickle(storage, size=(2, 3)):
+    """Writes what PyTorch writes for {"w": a transposed tensor}, without PyTorch."""
+    rows, columns = size
+    return b"".join(
+        [
+            b"\x80\x02}X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v2\n((",
+            b"X\x07\x00\x00\x00storagectorch\n" + storage.encode() + b"\n",
+            b"X\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x06tQK\x00",
+            bytes([*b"K", rows, *b"K", columns, 0x86]),
+            b"K\x01K\x02\x86\x89}tRs.",
+        ]
+    )
+
+
+def rewrite(name, change):
+    """Returns a fault: a JSON file with a change."""
+
+    def fault(folder):
+        found = json.loads((folder / name).read_text())
+        change(found)
+        (folder / name).write_text(json.dumps(found))
+
+    return fault
+
+
+def cut(name, count):
+    def fault(folder):
+        data = (folder / name).read_bytes()
+        (folder / name).write_bytes(data[:count])
+
+    return fault
+
+
+def with_header(change):
+    """Returns a fault: a change of the header of the safetensors."""
+
+    def fault(folder):
+        data = (folder / "model.safetensors").read_bytes()
+        length = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8 : 8 + length])
+        change(header)
+        head = json.dumps(header).encode()
+        rest = data[8 + length :]
+        (folder / "model.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + rest)
+
+    return fault
+
+
+def other_spm(folder):
+    from tests.pretrained import train_spm
+
+    train_spm(folder / "source.spm", ["квк ёжз цчш щъы ьэю яфх", "мно прс туф хцч шщъ"] * 20)
+
+
+def index_outside(folder):
+    (folder / "model.safetensors").unlink()
+    index = {"weight_map": {"w": "../../secret.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def as_pickle(folder):
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Hostile()))
+
+
+NORM = "model.decoder.layers.1.fc1.bias"
+FAULTS = {
+    "no config": (lambda f: (f / "config.json").unlink(), "config.json"),
+    "config cut": (cut("config.json", 40), "config.json: damaged"),
+    "config a list": (lambda f: (f / "config.json").write_text("[]"), "expected an object"),
+    "another kind": (rewrite("config.json", lambda c: c.update(model_type="t5")), "'t5'"),
+    "unknown field": (rewrite("config.json", lambda c: c.update(moe=8)), "unknown fields: 'moe'"),
+    "activation": (
+        rewrite("config.json", lambda c: c.update(activation_function="gelu_new")),
+        "activation_function is 'gelu_new'",
+    ),
+    "no width": (rewrite("config.json", lambda c: c.pop("d_model")), "d_model is None"),
+    "wide": (rewrite("config.json", lambda c: c.update(d_model=32)), "has the shape"),
+    "heads": (
+        rewrite("config.json", lambda c: c.update(decoder_attention_heads=4)),
+        "encoder and decoder are 2 and 4",
+    ),
+    "huge": (rewrite("config.json", lambda c: c.update(vocab_size=2**40)), "vocab_size is"),
+    "deep": (rewrite("config.json", lambda c: c.update(encoder_layers=3)), "no tensor"),
+    "shallow": (rewrite("config.json", lambda c: c.update(encoder_layers=1)), "no known model"),
+    "pad is end": (rewrite("config.json", lambda c: c.update(pad_token_id=0)), "different ids"),
+    "rate": (rewrite("config.json", lambda c: c.update(dropout="much")), "dropout is 'much'"),
+    "no weights": (lambda f: (f / "model.safetensors").unlink(), "no weights"),
+    "weights cut": (cut("model.safetensors", 5000), "model.safetensors: damaged"),
+    "weights empty": (cut("model.safetensors", 0), "model.safetensors: damaged"),
+    "no tensor": (with_header(lambda h: h.pop(NORM)), f"no tensor {NORM}"),
+    "a shape": (with_header(lambda h: h[NORM].update(shape=[5])), "bytes for the shape"),
+    "a type": (with_header(lambda h: h[NORM].update(dtype="F8_E4M3")), "type F8_E4M3"),
+    "vocabulary cut": (cut("vocab.json", 100), "vocab.json: damaged"),
+    "an id twice": (rewrite("vocab.json", lambda v: v.update({"▁zz": 5})), "different ids"),
+    "an id too large": (rewrite("vocab.json", lambda v: v.update({"▁zz": 9999})), "9999"),
+    "no unknown": (rewrite("vocab.json", lambda v: v.pop("<unk>")), "no entry '<unk>'"),
+    "not pieces": (lambda f: (f / "source.spm").write_text("x"), "not a SentencePiece model"),
+    "of another model": (other_spm, "belongs to another model"),
+    "no pieces": (lambda f: (f / "source.spm").unlink(), "subword-nmt"),
+    "a way out": (index_outside, "in the same folder"),
+    "a pickle": (as_pickle, "since version"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_damaged_and_hostile_folders_are_refused_in_one_line(made, tmp_path, name):
+    fault, reason = FAULTS[name]
+    shutil.copytree(made["marian"][0], tmp_path / "hub")
+    fault(tmp_path / "hub")
+    with pytest.raises(UserError) as caught:
+        import_model(tmp_path / "hub", tmp_path / "run", origin="x")
+    assert reason in str(caught.value) and "\n" not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["hub"]
+
+
+class Hub(http.server.BaseHTTPRequestHandler):
+    """Answers as the hub does, for the files of one folder."""
+
+    def __init__(self, folder, asked, *args):
+        self.folder, self.asked = folder, asked
+        super().__init__(*args)
+
+    def do_GET(self):
+        self.asked.append(self.path)
+        if self.path == "/api/models/o/m?blobs=true":
+            files = [{"rfilename": p.name, "size": p.stat().st_size} for p in self.folder.iterdir()]
+            data = json.dumps({"sha": "abcdef0123", "siblings": files}).encode()
+        else:
+            path = self.folder / self.path.removeprefix("/o/m/resolve/abcdef0123/")
+            if not path.is_file():
+                self.send_error(404)
+                return
+            data = path.read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        shutil.copyfileobj(io.BytesIO(data), self.wfile)
+
+    def log_message(self, *_):
+        """Prints nothing."""
+
+
+def test_a_model_is_downloaded_by_its_name_once(made, tmp_path, monkeypatch, capsys):
+    folder, *_, expected = made["marian"]
+    asked = []
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Hub, folder, asked))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.chdir(tmp_path)
+    try:
+        mirror = f"--mirror=http://127.0.0.1:{server.server_port}"
+        done = run_script("import_model", ["--model=o/m", "--model_dir=run", mirror], capsys)
+        assert done.status == 0, done.err
+        assert "2 + 2 layers of 16" in done.out and "licence: cc-by-4.0" in done.out
+        missing = run_script("import_model", ["--model=o/n", "--model_dir=r2", mirror], capsys)
+        assert missing.status == 1 and "404" in missing.err
+    finally:
+        server.shutdown()
+    count = len(asked)
+    done = run_script("import_model", ["--model=o/m", "--model_dir=r3", "--offline"], capsys)
+    assert done.status == 0 and len(asked) == count
+    one, two = (ModelDirectory(path).read_best()[0] for path in (expected, "r3"))
+    assert all((one[name] == two[name]).all() for name in one)
+    done = run_script("import_model", ["--model=o/m", "--model_dir=run", "--offline"], capsys)
+    assert done.status == 1 and "another run has just begun here" in done.err
+    done = run_script("import_model", ["--model=../x", "--model_dir=r4"], capsys)
+    assert done.status == 1 and "no such folder" in done.err
