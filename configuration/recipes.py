@@ -215,6 +215,8 @@ _MOST_IN_TIME = 1_000_000  # Tokens by which a text in limited time gets pieces;
 # language has characters.
 MOST_TO_COUNT = 3_000_000
 # Settings of the model, unless --set overrides them or the preset lacks them.
+# For a run that starts from an imported model.
+OF_IMPORTED = {"learning_rate": 1e-4, "warmup_steps": 100}
 MODEL_SETTINGS_BY_MODEL = {  # For corpora without a recipe.
     # Twice the usual width, and more dropout, were better on 10,000 pairs.
     "lstm_lexical": {

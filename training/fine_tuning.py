@@ -7,6 +7,7 @@ import numpy as np
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration import recipes
 from nmt_zoo.configuration.options import VOCABULARY
 from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES, Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS
@@ -54,7 +55,14 @@ def inherit(
             f"{', '.join(of_vocabulary + of_model)}; {remedy}"
         )
     options["copy_share"] = config["options"].get("copy_share", 0.0)
+    if is_imported(path):  # Far more text has trained it than will tune it.
+        options |= recipes.OF_IMPORTED
     return options, config["settings"]
+
+
+def is_imported(path: str) -> bool:
+    """Returns whether a model is one of `import_model.py`, or was tuned from one."""
+    return "imported" in ModelDirectory(path).config()
 
 
 def changes(was: dict[str, Any], now: dict[str, Any]) -> list[str]:

@@ -203,16 +203,20 @@ def _guide_hash(options):
 
 
 def _start(options, directory):
-    """Returns the entry of config.json that identifies the weights of --init_from, if it is needed.
+    """Returns the entries of config.json that come from --init_from, if it is still needed.
 
-    A run that has made its first checkpoint needs them no longer.
+    They identify its weights, and say where an imported model is from, and its languages. A run
+    that has made its first checkpoint needs them no longer.
     """
     path = options["init_from"]
     if not path or (directory.exists() and directory.checkpoint_steps()):
         return {}
     origin = ModelDirectory(path)
     origin.read_best()  # Damage is found before the long work.
-    return {"init_weights": origin.weights_hash()}
+    found = {"init_weights": origin.weights_hash()}
+    config = origin.config()
+    kept = ("imported",) if options["new_vocabulary"] else ("imported", "languages")
+    return found | {name: config[name] for name in kept if name in config}
 
 
 def _record(text, options):

@@ -96,6 +96,8 @@ def resolve(
         model, dataset, options, size=size, origin=of_vocabulary, replicas=replicas
     )
     check_bleu_tokenizer(of_run["tokenize"])
+    if of_run["init_from"] and fine_tuning.is_imported(of_run["init_from"]):
+        size = None  # Its own dropout suits it, whatever the size of the new text.
     of_model = resolver.settings_of(model, dataset, settings, of_run, size=size, origin=inherited)
     check_new_model(model, of_model.beyond(MODEL))
     check_options(model, of_run, options, pace.undecided(of_run))

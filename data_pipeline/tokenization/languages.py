@@ -60,7 +60,7 @@ def of_languages(
 def _sign(languages, language, side, name):
     if language in languages.signs:
         return languages.signs[language]
-    found = f"{language!r} is none of them" if language else "none is given"
+    found = f"{language!r} is none of them" if language else "none is given, here or when importing"
     raise UserError(
         f"--{side}_language: {found}; the languages of {name}: {', '.join(sorted(languages.signs))}"
     )
