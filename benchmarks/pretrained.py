@@ -1,6 +1,6 @@
 """Compares imported models with the same models in PyTorch and CTranslate2.
 
-    python benchmarks/pretrained.py --python=hf/bin/python --folders=opus=hub/opus,m=hub/m2m:en:de \\
+    python benchmarks/pretrained.py --python=hf/bin/python --folders=opus=hub/opus,m=hub/m:en:de \\
         --lines=data/multi30k/train.en --references=data/multi30k/train.de
 
 --python is the Python of an environment with torch, transformers, sentencepiece, sacremoses and

@@ -94,6 +94,9 @@ def _checksums(folder):
     found = {}
     for path in sorted(folder.iterdir()):
         if path.name in hugging_face.SMALL_FILES or path.suffix in _ENDINGS:
+            digest = hashlib.sha256()
             with open(path, "rb") as file:
-                found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+                for part in iter(lambda: file.read(1 << 20), b""):
+                    digest.update(part)
+            found[path.name] = digest.hexdigest()
     return found
