@@ -47,6 +47,7 @@ TABLES = {
     "aligners": lambda: score_tables.aligner_table("hansards"),
     "aligners_held_out": lambda: score_tables.aligner_table("demo_held_out"),
     "phrases": score_tables.phrases_table,
+    "pretrained": score_tables.pretrained_table,
     "noisy_channel": score_tables.noisy_channel_table,
     "pipeline": speed_tables.pipeline_table,
     "faults": reliability_tables.faults_table,

@@ -153,10 +153,16 @@ def export_saved_model(
             compiled=asked.compile,
             **search,
         )
+    if asked.compile and not module.is_compiled:
+        print(
+            "--compile: no compiled signatures, because this model or its search cannot be "
+            "compiled, as where translations begin with a language",
+            file=sys.stderr,
+        )
     limit, name = asked.max_input_tokens, Path(asked.export_dir).resolve().name
 
     def requests(signatures):
-        limits = {"max_tokens": limit, "compiled": asked.compile}
+        limits = {"max_tokens": limit, "compiled": module.is_compiled}
         checked = check(folder, model, tokenizer, lines, translations, **limits)
         return [*checked, *warm_up.compiled_requests(tokenizer, signatures, limit)]
 
@@ -165,8 +171,9 @@ def export_saved_model(
     training_text.copy(model_directories(asked.model_dir)[0].training_text_path, extra)
     (extra / "tokenizer").mkdir()
     tokenizer.save(extra / "tokenizer")
+    imported = config.get("imported", {})
     facts = {
-        "license": asked.license or model_card.NOT_STATED,
+        "license": asked.license or imported.get("license") or model_card.NOT_STATED,
         "intended_use": model_card.INTENDED_USE,
         "parameters": model.count_params(),
         "search": {**search, "max_beam_size": module.max_beam_size},

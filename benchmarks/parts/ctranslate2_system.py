@@ -18,7 +18,6 @@ def main(folder, lines, output, source, target, count):
     languages = {"src_lang": source, "tgt_lang": target} if source else {}
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, use_fast=False, **languages)
     ctranslate2.converters.TransformersConverter(folder).convert(output, force=True)
-    translator = ctranslate2.Translator(output, intra_threads=2, inter_threads=1)
     lines = Path(lines).read_text().split("\n")[: int(count)]
     if target and not source:
         lines = [f">>{target}<< {line}" for line in lines]
@@ -28,13 +27,15 @@ def main(folder, lines, output, source, target, count):
         own = hasattr(tokenizer, "get_lang_token")
         sign = [[tokenizer.get_lang_token(target) if own else target]]
     found = {}
-    for name, beam in (("greedy", 1), ("beam", 4)):
-        began = time.monotonic()
-        for one in pieces:
-            translator.translate_batch(
-                [one], target_prefix=sign, beam_size=beam, max_decoding_length=60, disable_unk=True
-            )
-        found[name] = round(time.monotonic() - began, 2)
+    for threads in (1, 2):  # The faster counts.
+        translator = ctranslate2.Translator(output, intra_threads=threads, inter_threads=1)
+        for name, beam in (("greedy", 1), ("beam", 4)):
+            how = {"beam_size": beam, "max_decoding_length": 60, "disable_unk": True}
+            began = time.monotonic()
+            for one in pieces:
+                translator.translate_batch([one], target_prefix=sign, **how)
+            seconds = round(time.monotonic() - began, 2)
+            found[name] = min(seconds, found.get(name, seconds))
     Path(f"{output}.json").write_text(json.dumps(found))
 
 

@@ -246,6 +246,35 @@ def phrases_table():
     return markdown([PHRASE_COLUMNS, *rows])
 
 
+PRETRAINED_COLUMNS = (
+    *("model", "weights", "lines with equal ids", "largest difference of logits"),
+    *("greedy alike", "beam 4 alike", "greedy: ours, PyTorch, CTranslate2", "beam 4: the same"),
+)
+
+
+def pretrained_table():
+    """Makes a row for each imported model of benchmarks/pretrained.py."""
+    rows = [
+        (
+            f"`{path.stem}`",
+            f"{r['parameters'] / 1e6:.2f} M",
+            f"{r['ids_alike']:,} of {r['lines']:,}",
+            f"{r['largest_difference_of_logits']:.1e}",
+            *(f"{r[way]['alike']} of {r[way]['finished']}" for way in ("greedy", "beam")),
+            *(", ".join(_seconds(r, way)) + " s" for way in ("greedy", "beam")),
+        )
+        for path, r in read_all("pretrained/*.json").items()
+    ]
+    return markdown([PRETRAINED_COLUMNS, *rows])
+
+
+def _seconds(record, way):
+    """Returns seconds a sentence of the three systems; "-" where one did not run."""
+    for name in ("seconds", "seconds_pytorch", "seconds_ctranslate2"):
+        found = record[way][name]
+        yield "-" if found is None else f"{found / record['translated']:.3f}"
+
+
 CHANNEL_COLUMNS = ("model", "alone", "with the language model", "as a noisy channel")
 
 WAYS = ("direct", "fusion", "channel")

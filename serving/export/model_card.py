@@ -79,6 +79,7 @@ def write_card(
             {
                 "preset": each["model"],
                 "settings": each["settings"],
+                **{name: each[name] for name in ("imported", "languages") if name in each},
                 "training": {
                     "dataset": each.get("dataset") or "files of its owner",
                     "training_text": each.get("training_text"),

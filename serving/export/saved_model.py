@@ -139,6 +139,11 @@ class ServingModule(tf.Module):
         self._align = model.align
         self._attention_maps = model.attention_maps
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether there are compiled endpoints."""
+        return self._programs is not None
+
     def _encoded(self, vocabulary, lines, name):
         """Encodes `[B]` strings to `[B, S]` int32; refuses long lines."""
         return self._not_too_long(vocabulary.encode(lines), name)
@@ -339,7 +344,7 @@ class ServingModule(tf.Module):
         }
         if self._num_heads:
             endpoints["attention_maps"] = self.attention_maps
-        return endpoints | (self._compiled if self._programs else {})
+        return endpoints | (self._compiled if self.is_compiled else {})
 
     def save(self, folder: Path) -> None:
         """Writes the SavedModel into a folder; raises `OSError` if it cannot be written."""
