@@ -53,16 +53,19 @@ def train(
     return load(model_dir)
 
 
-def load(model_dir: str | os.PathLike) -> "TrainedModel":
-    """Opens the directory of a trained model, which `train` or train.py wrote.
+def load(
+    model_dir: str | os.PathLike, *, source_language: str = "", target_language: str = ""
+) -> "TrainedModel":
+    """Opens the directory of a trained model, which `train`, train.py or import_model.py wrote.
 
-    Several with the same vocabularies, separated by commas, are an ensemble.
+    Several with the same vocabularies, separated by commas, are an ensemble. The languages are for
+    a model of several, as of translate.py.
     Raises UserError: there is no trained model, or it is damaged.
     """
     _start()
     from nmt_zoo.trained_model import TrainedModel
 
-    return TrainedModel(model_dir)
+    return TrainedModel(model_dir, (source_language, target_language))
 
 
 def align(

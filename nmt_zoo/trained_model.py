@@ -108,15 +108,16 @@ class TrainedModel:
     Raises UserError: no run was begun there.
     """
 
-    def __init__(self, model_dir: str | os.PathLike):
+    def __init__(self, model_dir: str | os.PathLike, languages: tuple[str, str] = ("", "")):
         self.model_dir = os.fspath(model_dir)
+        self._languages = languages
         self._directories = model_directories(self.model_dir)
         for directory in self._directories:
             directory.config()
 
     @functools.cached_property
     def _loaded(self) -> tuple[Any, Any, dict[str, Any]]:
-        return load_models(self._directories)
+        return load_models(self._directories, languages=self._languages)
 
     @property
     def keras_model(self) -> Any:
