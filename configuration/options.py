@@ -160,6 +160,15 @@ OPTIONS = [
         _PAIRS,
     ),
     Option(
+        "target_languages",
+        "",
+        "Target language of each corpus of --train_source=a,b, and of --valid_source=c,d in the "
+        "same order, for one model of several languages; its tag, such as >>de<<, stands before "
+        "each source line. For example de,fr.",
+        _PAIRS,
+        only_with=("tokenizer", ("bpe",)),
+    ),
+    Option(
         "temperature",
         1.0,
         "Smooths the shares of several corpora; above 1, small corpora get larger shares.",

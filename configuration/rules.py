@@ -38,6 +38,12 @@ _TRAIN = (
         if option.only_with
     ),
     Rule("new_vocabulary=True", ("init_from",)),
+    Rule(
+        "target_languages",
+        (),
+        ("vocab_file", "init_from", "teacher"),
+        "a vocabulary that exists has no pieces for their tags",
+    ),
     Rule("new_vocabulary=True", (), ("teacher",), "the vocabulary of the teacher is used"),
     Rule("guide_weight", ("guide",)),
     Rule("teacher_weight", ("teacher",)),

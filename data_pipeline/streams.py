@@ -130,6 +130,25 @@ class FileLines:
                 raise _changed(path, "was changed after it was first read")
 
 
+class TaggedLines(FileLines):
+    """Lines of files, each after the tag of its file; blank lines have none.
+
+    `lines` are the lines without tags; there is a tag for each of their files.
+    """
+
+    def __init__(self, lines: FileLines, tags: Sequence[str]):
+        self.__dict__.update(vars(lines))
+        self.untagged = lines
+        self.tags = tags
+        self.digest = hashlib.sha256(lines.digest + "\n".join(tags).encode()).digest()
+
+    def __iter__(self) -> Iterator[str]:
+        left = iter(self.untagged)
+        for tag, size in zip(self.tags, self.sizes, strict=True):
+            for line in itertools.islice(left, size):
+                yield line if is_blank(line) else f"{tag} {line}"
+
+
 Lines: TypeAlias = list[str] | FileLines
 
 

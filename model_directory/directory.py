@@ -150,10 +150,11 @@ class ModelDirectory:
             raise UserError(f"{self.path}: no config.json, so not a model directory of train.py")
         return read_configuration(self.config_path, checks_model=self.needs_keras)
 
-    def tokenizer(self, languages: tuple[str, str] = ("", "")) -> Tokenizer:
+    def tokenizer(self, languages: tuple[str, str] | None = ("", "")) -> Tokenizer:
         """Loads the tokenizer, and checks that its vocabularies have the sizes of the model.
 
-        `languages` are those of source and target, for a model of several; "": that of the model.
+        `languages` are those of source and target, for a model of several; "": that of the model;
+        None: texts have their signs themselves.
         Raises UserError: the tokenizer is missing, damaged, or of another size; a language is
         missing or unknown.
         """
@@ -168,6 +169,8 @@ class ModelDirectory:
                 f"the model has {config['vocab_sizes'][0]} and {config['vocab_sizes'][1]}; restore "
                 "the vocabulary that the model was trained with"
             )
+        if languages is None:
+            return tokenizer
         return of_languages(tokenizer, Languages.of(config), *languages, str(self.path))
 
     def _check_vocabulary(self, sums):

@@ -13,6 +13,7 @@ from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.data_pipeline.tokenization.altered_pairs import AlteredPairs
 from nmt_zoo.data_pipeline.tokenization.bpe_dropout import BpeDropout
 from nmt_zoo.data_pipeline.tokenization.epoch_text import EpochText
+from nmt_zoo.data_pipeline.tokenization.languages import Languages
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.model_directory.combined_models import check_same_tokenizer, load_guide
 from nmt_zoo.model_directory.directory import ModelDirectory, model_directories
@@ -90,6 +91,7 @@ def _configuration(request, text):
         "settings": request.settings.beyond(MODEL),
         "tokenizer": options["tokenizer"],
         "dataset": request.dataset,
+        **_languages(text),
         **own_code.record(),
         **text.hashes(),
         **_guide_hash(options),
@@ -98,11 +100,21 @@ def _configuration(request, text):
     }
 
 
+def _languages(text):
+    """Returns the entry of config.json for a model of several languages."""
+    tags = getattr(text, "tags", ())
+    return {"languages": Languages.of_tags(tags)._asdict()} if tags else {}
+
+
 def _make_run(place):
     """Encodes the text of a `_Place`, and returns its `Run`."""
     request, text, directory, devices = place.request, place.text, place.directory, place.devices
     options, is_new = request.options, place.is_new
-    tokenizer = _new_tokenizer(place.config, options, text) if is_new else directory.tokenizer()
+    # The text of a model of several languages has their tags itself.
+    languages = None if options["target_languages"] else ("", "")
+    tokenizer = (
+        _new_tokenizer(place.config, options, text) if is_new else directory.tokenizer(languages)
+    )
     config = {**place.config, **_sizes(tokenizer)}
     with devices.scope():
         guide = _load_guide(options, config, tokenizer)

@@ -6,10 +6,32 @@ with the sign of its own language (Liu et al. 2020, Fan et al. 2021).
 """
 
 import copy
+import re
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES, Tokenizer
+
+_NAME = re.compile("[A-Za-z][A-Za-z0-9_-]*")
+
+
+def tags_of(text: str, count: int, name: str) -> list[str]:
+    """Returns the tag of each language of a list such as `de,fr`, for `count` corpora.
+
+    Errors name the option `name`. Raises UserError: another number of languages, or a language that
+    is no name of letters, digits and hyphens.
+    """
+    languages = text.split(",")
+    if len(languages) != count:
+        raise UserError(
+            f"--{name}={text}: {len(languages)} languages for {count} corpora; expected one for "
+            "each file of the source, in the same order"
+        )
+    for language in languages:
+        if not _NAME.fullmatch(language):
+            raise UserError(f"--{name}={text}: {language!r} is no name of a language, such as de")
+    return [f">>{language}<<" for language in languages]
 
 
 class Languages(NamedTuple):
@@ -19,6 +41,11 @@ class Languages(NamedTuple):
     on_source: bool
     source: str = ""  # The languages that are meant if no others are asked for; "": none.
     target: str = ""
+
+    @classmethod
+    def of_tags(cls, tags: Iterable[str]) -> "Languages":
+        """Returns the languages of tags such as `>>de<<`, which stand before the source."""
+        return cls({tag[2:-2]: f"▁{tag}" for tag in tags}, on_source=True)
 
     @classmethod
     def of(cls, config: dict[str, Any]) -> "Languages | None":

@@ -19,7 +19,10 @@ import sentencepiece
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath, atomic_path, read_bytes, read_lines, write_lines
 from nmt_zoo.data_pipeline.text_form import normalised, split_words
-from nmt_zoo.data_pipeline.tokenization.sentencepiece_models import with_special_ids
+from nmt_zoo.data_pipeline.tokenization.sentencepiece_models import (
+    with_entries,
+    with_special_ids,
+)
 
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
@@ -112,6 +115,12 @@ class BpeVocabulary:
                 f"no BPE vocabulary of {vocab_size} pieces can be trained on this text: {remedy}"
             ) from None
         return cls(writer.getvalue(), form=form)
+
+    def with_tags(self, tags: Iterable[str]) -> "BpeVocabulary":
+        """Returns the vocabulary with tags of languages, such as `>>de<<`, as further pieces."""
+        entries = [*self.pieces(range(len(self))), *(f"▁{tag}" for tag in tags)]
+        model = with_entries(self.model, entries, (), "vocabulary with tags")
+        return type(self)(model, form=self.form)
 
     @classmethod
     def from_model(cls, path: FilePath, form: str = "nfc") -> "BpeVocabulary":

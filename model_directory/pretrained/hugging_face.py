@@ -53,6 +53,8 @@ _WITHOUT_EFFECT = (
     *("force_bos_token_to_be_generated", "no_repeat_ngram_size", "task_specific_params"),
     *("static_position_embeddings", "extra_pos_embeddings", "normalize_before", "add_bias_logits"),
     *("normalize_embedding", "add_final_layer_norm", "do_blenderbot_90_layernorm"),
+    *("renormalize_logits", "sep_token_id", "cls_token_id", "return_dict", "output_attentions"),
+    *("output_hidden_states", "torchscript", "is_decoder", "add_cross_attention"),
     *("tie_word_embeddings", "tie_encoder_decoder", "_from_model_config", "mbart_max_length"),
 )
 _SUBLAYERS = {
@@ -89,6 +91,7 @@ _MBART_LANGUAGES = (
     "hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF pt_XX sv_SE sw_KE ta_IN te_IN "
     "th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"
 )
+_LARGEST = 10_000_000  # Far above the sizes of any model of these kinds.
 # A logit that is never the largest, and leaves all probabilities as they are. Not -1e9: label
 # smoothing in fine-tuning asks each entry for a share.
 MASKED = -30.0
@@ -134,8 +137,10 @@ def settings_of(config: dict[str, Any], path: Path) -> dict[str, Any]:
             "may compute something else, so it is not read"
         )
     for name in _SIZES:
-        if type(config.get(name)) is not int or not 0 <= config[name] < 2**31:
-            raise UserError(f"{path}: {name} is {config.get(name)!r}, expected a whole number")
+        if type(config.get(name)) is not int or not 0 <= config[name] <= _LARGEST:
+            raise UserError(
+                f"{path}: {name} is {config.get(name)!r}, not a whole number up to {_LARGEST:,}"
+            )
     for name in ("attention_heads", "ffn_dim"):
         both = config[f"encoder_{name}"], config[f"decoder_{name}"]
         if both[0] != both[1]:
@@ -208,7 +213,7 @@ def listed_entries(config: dict[str, Any], folder: Path) -> Listed:
         config["decoder_start_token_id"],
         config["eos_token_id"],
         names,
-        _languages([p for p in pieces if p], _tokenizer_class(folder) == "SMALL100Tokenizer"),
+        _languages(pieces, _tokenizer_class(folder) == "SMALL100Tokenizer"),
     )
 
 
@@ -244,8 +249,8 @@ def _of_marian(config, folder):
 
 def languages_of_tags(pieces: list[str | None]) -> Languages | None:
     """Returns the languages whose tags, such as `>>deu<<`, are among the entries; None: none."""
-    tags = {piece[2:-2]: f"▁{piece}" for piece in pieces if piece and TAG.fullmatch(f"▁{piece}")}
-    return Languages(tags, on_source=True) if tags else None
+    tags = [piece for piece in pieces if piece and TAG.fullmatch(f"▁{piece}")]
+    return Languages.of_tags(tags) if tags else None
 
 
 def by_id(vocabulary: dict[str, Any], size: int, path: Path) -> list[str | None]:
@@ -287,7 +292,8 @@ def _language(piece):
 
 
 def _languages(pieces, on_source):
-    return Languages({_language(p): p for p in pieces if _language(p)}, on_source)
+    signs = {_language(p): p for p in pieces if p and _language(p)}
+    return Languages(signs, on_source) if signs else None
 
 
 def read_weights(folder: Path) -> Arrays:
@@ -332,10 +338,11 @@ def named_as_ours(
                 f"{folder}: {copy}.weight differs from model.shared.weight; models whose "
                 "embeddings are not shared are not read"
             )
-    if table.ndim != 2 or len(table) <= max(rows) or table.shape[1] != settings["width"]:
+    expected = (max(rows) + 1, settings["width"])
+    if table.shape != expected:
         raise UserError(
-            f"{folder}: model.shared.weight has the shape {table.shape}, and config.json says "
-            f"{max(rows) + 1} x {settings['width']}; it belongs to another model"
+            f"{folder}: the table of embeddings has the shape {table.shape}, and the settings say "
+            f"{expected}; it belongs to another model"
         )
     found["target_embedding/embeddings"] = table[rows]
     bias = left.pop("final_logits_bias", np.zeros([1, len(table)], np.float32))

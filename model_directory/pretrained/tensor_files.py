@@ -147,6 +147,8 @@ def _read_torch(path):
     with zipfile.ZipFile(path) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
         folder = name.removesuffix("/data.pkl")
+        if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+            raise ValueError("compressed, which PyTorch does not do")
         with archive.open(name) as file:
             found = _TensorUnpickler(file, archive, folder).load()
     if not isinstance(found, dict) or not all(isinstance(x, np.ndarray) for x in found.values()):

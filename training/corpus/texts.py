@@ -1,6 +1,7 @@
 """The text that a run is trained and judged on: sentence pairs, or a target language alone."""
 
 import itertools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from nmt_zoo.data_pipeline import datasets, encoding, mixing, streams
 from nmt_zoo.data_pipeline.checks import faults
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide, PairFilter
 from nmt_zoo.data_pipeline.text_form import is_blank, normalised
+from nmt_zoo.data_pipeline.tokenization.languages import tags_of
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     UNK_ID,
@@ -40,13 +42,22 @@ class PairText(NamedTuple):
 
     train: tuple  # (source `FileLines`, target `FileLines`)
     valid: tuple  # (source lines, target lines), lists of str
+    tags: Sequence[str] = ()  # Of the target language of each corpus, if there are several.
 
     @classmethod
     def open(cls, splits: dict[str, Any], options: dict[str, Any]) -> "PairText":
         """Opens {"train": `Split`, "valid": `Split`}."""
         train = streams.open_split(splits["train"])
         mixing.parse_weights(options["corpus_weights"], len(train[0].sizes))
-        return cls(train, datasets.read_split(splits["valid"]))
+        if not options["target_languages"]:
+            return cls(train, datasets.read_split(splits["valid"]))
+        texts = train, streams.open_split(splits["valid"])
+        names = options["target_languages"], "target_languages"
+        tagged = [
+            (streams.TaggedLines(source, tags_of(names[0], len(source.sizes), names[1])), target)
+            for source, target in texts
+        ]
+        return cls(tagged[0], tuple(map(list, tagged[1])), tagged[0][0].tags)
 
     def hashes(self) -> dict[str, str]:
         """Returns the entries of config.json that identify the text."""
@@ -59,13 +70,17 @@ class PairText(NamedTuple):
 
     def record(self) -> TrainingText:
         """Reads the training text once; returns what it is like, a `TrainingText`."""
-        return TrainingText.of(*self.train)
+        return TrainingText.of(*self._untagged())
+
+    def _untagged(self):
+        source, target = self.train
+        return getattr(source, "untagged", source), target
 
     def train_tokenizer(self, options: dict[str, Any]) -> Tokenizer:
         """Makes the `Tokenizer` of a new run; reports what a ready one cannot write."""
         tokenizer = train_tokenizer(
             options["tokenizer"],
-            *self.train,
+            *self._untagged(),
             vocab_size=options[size_option(options["tokenizer"])] or None,
             min_word_count=options["min_word_count"],
             vocab_file=options["vocab_file"],
@@ -73,6 +88,9 @@ class PairText(NamedTuple):
         )
         if options["vocab_file"]:
             _report_changed(tokenizer.target, self.train[1], options["vocab_file"])
+        if self.tags:
+            both = tokenizer.source.with_tags(dict.fromkeys(self.tags))  # pyright: ignore[reportAttributeAccessIssue]
+            return tokenizer._replace(source=both, target=both)
         return tokenizer
 
     def encode(self, tokenizer: Tokenizer, options: dict[str, Any], data_dir: str) -> Encoded:

@@ -240,6 +240,10 @@ def test_files_of_pytorch_are_read_without_running_anything(tmp_path):
     numbers = np.arange(6, dtype=np.float32)
     found = read_tensors(write("good.bin", torch_pickle("FloatStorage"), numbers.tobytes()))
     np.testing.assert_array_equal(found["w"], [[0, 2, 4], [1, 3, 5]])
+    with zipfile.ZipFile(tmp_path / "bomb.bin", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", b"0" * 1000)
+    with pytest.raises(UserError, match="compressed"):
+        read_tensors(tmp_path / "bomb.bin")
     half = numbers.astype(np.float16).tobytes()
     found = read_tensors(write("half.bin", torch_pickle("HalfStorage"), half))
     assert found["w"].dtype == np.float32 and found["w"][1, 2] == 5
@@ -346,7 +350,8 @@ FAULTS = {
         rewrite("config.json", lambda c: c.update(decoder_attention_heads=4)),
         "encoder and decoder are 2 and 4",
     ),
-    "huge": (rewrite("config.json", lambda c: c.update(vocab_size=2**40)), "vocab_size is"),
+    "huge": (rewrite("config.json", lambda c: c.update(vocab_size=2**31 - 1)), "vocab_size is"),
+    "larger": (rewrite("config.json", lambda c: c.update(vocab_size=5000)), "has the shape"),
     "deep": (rewrite("config.json", lambda c: c.update(encoder_layers=3)), "no tensor"),
     "shallow": (rewrite("config.json", lambda c: c.update(encoder_layers=1)), "no known model"),
     "pad is end": (rewrite("config.json", lambda c: c.update(pad_token_id=0)), "different ids"),
