@@ -95,9 +95,12 @@ def compare(name, folder, source, target):
     record["parameters"] = model.count_params()
 
     read = marian if (folder / marian.DECODER).exists() else hugging_face
-    rows = np.array(entries_of(read.read_folder(folder)[1]).rows)
+    sides = [np.array(entries_of(one).rows) for one in read.read_folder(folder)[1]]
+    rows = sides[-1]
     ours = tokenizer.source.encode(lines)
-    alike = [rows[ids].tolist() == their for ids, their in zip(ours, theirs["ids"], strict=True)]
+    alike = [
+        sides[0][ids].tolist() == their for ids, their in zip(ours, theirs["ids"], strict=True)
+    ]
     record["lines"], record["ids_alike"] = len(lines), sum(alike)
     record["ids_differ_in"] = [
         line[:60] for line, same in zip(lines, alike, strict=True) if not same

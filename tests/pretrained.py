@@ -134,7 +134,7 @@ def logits(config, tensors, source_ids, decoder_ids):
     network = Network(config, tensors)
     memory = network.stack(network.start(source_ids, "encoder"), "encoder")
     x = network.stack(network.start(decoder_ids, "decoder"), "decoder", memory)
-    return x @ tensors["model.shared.weight"].T + tensors.get("final_logits_bias", 0)
+    return x @ network.table("decoder").T + tensors.get("final_logits_bias", 0)
 
 
 class Network:
@@ -144,6 +144,10 @@ class Network:
         self.tensors = tensors
         self.kind = config["model_type"]
         self.activation = ACTIVATIONS[config["activation_function"]]
+
+    def table(self, side):
+        own = self.tensors.get(f"model.{side}.embed_tokens.weight")
+        return self.tensors["model.shared.weight"] if own is None else own
 
     def linear(self, x, name):
         return x @ self.tensors[f"{name}.weight"].T + self.tensors[f"{name}.bias"]
@@ -166,7 +170,7 @@ class Network:
         return self.linear(x, f"{name}.out_proj")
 
     def start(self, ids, side):
-        x, half = self.tensors["model.shared.weight"][ids] * math.sqrt(_WIDTH), _WIDTH // 2
+        x, half = self.table(side)[ids] * math.sqrt(_WIDTH), _WIDTH // 2
         if self.kind == "mbart":
             x = x + self.tensors[f"model.{side}.embed_positions.weight"][2 : 2 + len(ids)]
             return self.norm(x, f"model.{side}.layernorm_embedding")

@@ -19,24 +19,26 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, SPECIALS, Bp
 
 
 class Listed(NamedTuple):
-    """The entries of a pretrained model by id, and the files that split a text into them."""
+    """The entries of a pretrained model by id, and the files that split a text into them.
+
+    A model with a vocabulary for each side has two of these.
+    """
 
     pieces: list[str | None]  # None: an id without a piece.
     pad: int
     unk: int
     start: int  # What the decoder reads first.
     eos: int
-    files: Sequence[Path]  # SentencePiece models of source and target, or one for both.
+    files: Sequence[Path]  # SentencePiece models of source and target, or one for all.
     languages: Languages | None = None
 
 
 class Entries(NamedTuple):
-    """A vocabulary in our order."""
+    """A vocabulary in our order, and a tokenizer for the text of the files."""
 
     tokenizer: Tokenizer
     rows: list[int]  # For each entry, the id in the pretrained model whose weights it has.
     never: list[int]  # Entries that a translation must not contain.
-    num_unknown: int  # Pieces of a SentencePiece model without an entry.
 
 
 def entries_of(listed: Listed) -> Entries:
@@ -84,7 +86,6 @@ def entries_of(listed: Listed) -> Entries:
         Tokenizer("bpe", made[0], made[-1]),
         rows + [listed.unk] * len(unlisted),
         [BOS_ID, *range(len(rows), len(entries))],
-        len(unlisted),
     )
 
 

@@ -6,6 +6,7 @@ SentencePiece models and `vocab.json`.
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_bytes
 from nmt_zoo.data_pipeline.tokenization.languages import Languages
 from nmt_zoo.data_pipeline.tokenization.sentencepiece_models import TAG, pieces_of
-from nmt_zoo.model_directory.pretrained.entries import Listed
+from nmt_zoo.model_directory.pretrained.entries import Entries, Listed
 from nmt_zoo.model_directory.pretrained.tensor_files import read_tensors
 from nmt_zoo.model_directory.weight_files import Arrays
 
@@ -109,9 +110,10 @@ def read_json(path: Path) -> Any:
     return found
 
 
-def read_folder(folder: Path) -> tuple[dict[str, Any], Listed, Arrays]:
-    """Returns settings of our `Transformer`, the entries of the vocabulary, and all tensors.
+def read_folder(folder: Path) -> tuple[dict[str, Any], list[Listed], Arrays]:
+    """Returns settings of our `Transformer`, the entries of the vocabularies, and all tensors.
 
+    There is one vocabulary for both sides, or one for each.
     Raises UserError: a file is missing or damaged, or the model computes what ours cannot.
     """
     path = folder / "config.json"
@@ -164,7 +166,7 @@ def settings_of(config: dict[str, Any], path: Path) -> dict[str, Any]:
         "dropout": _rate(config, "dropout", path),
         "attention_dropout": _rate(config, "attention_dropout", path),
         "ffn_dropout": _rate(config, "activation_dropout", path),
-        "tie_embeddings": "all",
+        "tie_embeddings": "all" if _is_shared(config) else "target",
         "activation": _ACTIVATIONS[activation],
         "scale_embeddings": bool(config.get("scale_embedding", False)),
         "norm_epsilon": 1e-5,
@@ -181,7 +183,7 @@ def _rate(config, name, path):
     return float(found)
 
 
-def listed_entries(config: dict[str, Any], folder: Path) -> Listed:
+def listed_entries(config: dict[str, Any], folder: Path) -> list[Listed]:
     """Finds the entries of the vocabulary in the files of a folder.
 
     Raises UserError: a file is missing or damaged, or an id is out of range.
@@ -206,15 +208,10 @@ def listed_entries(config: dict[str, Any], folder: Path) -> Listed:
         if not (type(i) is int and 0 <= i < size):
             raise UserError(f"{folder}: the token {piece!r} has the id {i!r}, not below {size}")
         pieces[i] = piece
-    return Listed(
-        pieces,
-        config["pad_token_id"],
-        _FAIRSEQ.index("<unk>"),
-        config["decoder_start_token_id"],
-        config["eos_token_id"],
-        names,
-        _languages(pieces, _tokenizer_class(folder) == "SMALL100Tokenizer"),
-    )
+    languages = _languages(pieces, _tokenizer_class(folder) == "SMALL100Tokenizer")
+    unk, start = _FAIRSEQ.index("<unk>"), config["decoder_start_token_id"]
+    pad, eos = config["pad_token_id"], config["eos_token_id"]
+    return [Listed(pieces, pad, unk, start, eos, names, languages)]
 
 
 def _tokenizer_class(folder):
@@ -223,28 +220,37 @@ def _tokenizer_class(folder):
 
 
 def _of_marian(config, folder):
-    path, size = folder / "vocab.json", config["vocab_size"]
     if not (folder / "source.spm").exists():
         raise UserError(
             f"{folder}: no source.spm; models of OPUS-MT that split words with subword-nmt are not "
             "read"
         )
-    if not config.get("share_encoder_decoder_embeddings", True):
-        raise UserError(
-            f"{folder}: a model with a vocabulary for each side; such models are not read"
-        )
+    files = [folder / "source.spm", folder / "target.spm"]
+    source, start = config["vocab_size"], config["decoder_start_token_id"]
+    if _is_shared(config):
+        return [_listed_by_marian(config, folder / "vocab.json", source, start, files)]
+    target = config.get("decoder_vocab_size", source)
+    return [
+        _listed_by_marian(config, folder / "vocab.json", source, config["pad_token_id"], files[:1]),
+        _listed_by_marian(config, folder / "target_vocab.json", target, start, files[1:]),
+    ]
+
+
+def _is_shared(config):
+    return config.get("share_encoder_decoder_embeddings", True)
+
+
+def _listed_by_marian(config, path, size, start, files):
+    if type(size) is not int or not 0 <= size <= _LARGEST:
+        raise UserError(f"{path.parent}: {size!r} entries, not a whole number up to {_LARGEST:,}")
     pieces = by_id(read_json(path), size, path)
     if "<unk>" not in pieces:
         raise UserError(f"{path}: no entry '<unk>'")
-    return Listed(
-        pieces,
-        config["pad_token_id"],
-        pieces.index("<unk>"),
-        config["decoder_start_token_id"],
-        config["eos_token_id"],
-        [folder / "source.spm", folder / "target.spm"],
-        languages_of_tags(pieces),
-    )
+    # In a vocabulary of the target alone, padding has an id of its own.
+    of_target = path.name != "vocab.json" and "<pad>" in pieces
+    pad = pieces.index("<pad>") if of_target else config["pad_token_id"]
+    unk, eos = pieces.index("<unk>"), config["eos_token_id"]
+    return Listed(pieces, pad, unk, start, eos, files, languages_of_tags(pieces))
 
 
 def languages_of_tags(pieces: list[str | None]) -> Languages | None:
@@ -323,33 +329,36 @@ def weight_files(index: Path) -> list[str]:
 
 
 def named_as_ours(
-    tensors: Arrays, settings: dict[str, Any], rows: list[int], never: list[int], folder: Path
+    tensors: Arrays, settings: dict[str, Any], entries: Sequence[Entries], folder: Path
 ) -> Arrays:
-    """Returns the weights by the names of our `Transformer`; `rows` and `never` as of `Entries`.
+    """Returns the weights by the names of our `Transformer`.
 
+    `entries` are of both sides, or of each.
     Raises UserError: a tensor is missing, has another shape, or is not known.
     """
     left, found = dict(tensors), {}
-    table = _take(left, "model.shared.weight", folder)
-    for copy in ("model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head"):
-        same = left.pop(f"{copy}.weight", None)
+    source, target = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
+    if len(entries) == 1:
+        source = target = "model.shared.weight"
+    else:
+        left.pop("model.shared.weight", None)
+        table = _table(left, source, entries[0].rows, settings, folder)
+        found["source_embedding/embeddings"] = table[entries[0].rows]
+    rows = entries[-1].rows
+    table = _table(left, target, rows, settings, folder)
+    for copy in _COPIES if len(entries) == 1 else _COPIES[:1]:
+        same = left.pop(copy, None)
         if same is not None and not np.array_equal(same, table):
             raise UserError(
-                f"{folder}: {copy}.weight differs from model.shared.weight; models whose "
-                "embeddings are not shared are not read"
+                f"{folder}: {copy} differs from {target}; models whose embeddings are not shared "
+                "are not read"
             )
-    expected = (max(rows) + 1, settings["width"])
-    if table.shape != expected:
-        raise UserError(
-            f"{folder}: the table of embeddings has the shape {table.shape}, and the settings say "
-            f"{expected}; it belongs to another model"
-        )
     found["target_embedding/embeddings"] = table[rows]
     bias = left.pop("final_logits_bias", np.zeros([1, len(table)], np.float32))
     if bias.size != len(table):
         raise UserError(f"{folder}: final_logits_bias has {bias.size} numbers, not {len(table)}")
     found["output_bias"] = bias.reshape(-1)[rows]
-    found["output_bias"][never] = MASKED
+    found["output_bias"][entries[-1].never] = MASKED
     for side, start in (("encoder", "source_input"), ("decoder", "target_input")):
         _take_positions(left, found, f"model.{side}", start, settings, folder)
         _take_layers(left, found, side, settings[f"num_{side}_layers"], folder)
@@ -361,6 +370,24 @@ def named_as_ours(
         names = ", ".join(sorted(left)[:3])
         raise UserError(f"{folder}: tensors that no known model has: {names}; it is not read")
     return {f"model/{name}": array for name, array in found.items()}
+
+
+# Tensors that are copies of the target's embeddings; the last two only if both sides share them.
+_COPIES = (
+    *("lm_head.weight", "model.encoder.embed_tokens.weight"),
+    "model.decoder.embed_tokens.weight",
+)
+
+
+def _table(left, name, rows, settings, folder):
+    """Takes a table of embeddings, and checks its shape."""
+    table, expected = _take(left, name, folder), (max(rows) + 1, settings["width"])
+    if table.shape != expected:
+        raise UserError(
+            f"{folder}: the table of embeddings has the shape {table.shape}, and the settings say "
+            f"{expected}; it belongs to another model"
+        )
+    return table
 
 
 def _take(tensors, name, folder):

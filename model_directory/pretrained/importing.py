@@ -37,18 +37,19 @@ def import_model(
         if (folder / marian.DECODER).exists()
         else hugging_face.read_folder(folder)
     )
-    entries = entries_of(listed)
-    arrays = hugging_face.named_as_ours(tensors, settings, entries.rows, entries.never, folder)
+    entries = [*map(entries_of, listed)]
+    tokenizer = entries[0].tokenizer._replace(target=entries[-1].tokenizer.target)
+    arrays = hugging_face.named_as_ours(tensors, settings, entries, folder)
     config = {
         "model": PRESET,
         "settings": settings,
         "tokenizer": "bpe",
-        "vocab_sizes": [len(entries.rows)] * 2,
+        "vocab_sizes": [len(entries[0].rows), len(entries[-1].rows)],
         "options": dict(options_of(PRESET, "files", {"normalise": "none", "copy_share": 0.0})),
         "imported": {"from": origin, "license": licence_of(folder), "files": _checksums(folder)},
     }
-    if listed.languages:
-        chosen = listed.languages._replace(source=languages[0], target=languages[1])
+    if listed[0].languages:
+        chosen = listed[0].languages._replace(source=languages[0], target=languages[1])
         config["languages"] = chosen._asdict()
         for language in filter(None, languages):
             if language not in chosen.signs:
@@ -64,7 +65,7 @@ def import_model(
     made = Path(tempfile.mkdtemp(prefix=f".unfinished-{path.name}-", dir=path.parent))
     try:
         directory = ModelDirectory(made)
-        directory.start(config, entries.tokenizer)
+        directory.start(config, tokenizer)
         directory.write_best(arrays, {"step": 0})
         if (folder / "README.md").is_file():
             write_text(
@@ -78,7 +79,7 @@ def import_model(
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
-    return {**config, "num_unknown": entries.num_unknown}
+    return config
 
 
 def licence_of(folder: Path) -> str:

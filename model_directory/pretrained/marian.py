@@ -47,7 +47,7 @@ _PROJECTIONS = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "out_proj"}
 _ENTRY = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|.*?): *(\d+)""")
 
 
-def read_folder(folder: Path) -> tuple[dict[str, Any], Listed, Arrays]:
+def read_folder(folder: Path) -> tuple[dict[str, Any], list[Listed], Arrays]:
     """Returns settings of our `Transformer`, entries, and tensors by their names on the hub.
 
     Raises UserError: a file is missing or damaged, or the model computes what ours cannot.
@@ -80,7 +80,7 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], Listed, Arrays]:
     tensors["final_logits_bias"] = np.pad(bias, (0, 1), constant_values=MASKED)
     ends = pieces.index("<unk>"), padding, pieces.index("</s>")
     files = [folder / "source.spm", folder / "target.spm"]
-    return settings, Listed(pieces, padding, *ends, files, languages_of_tags(pieces)), tensors
+    return settings, [Listed(pieces, padding, *ends, files, languages_of_tags(pieces))], tensors
 
 
 def _fields(lines):

@@ -21,7 +21,15 @@ from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.pretrained.importing import import_model
 from nmt_zoo.model_directory.pretrained.tensor_files import read_tensors
 from nmt_zoo.models.base import shift_right
-from tests.pretrained import CODES, LINES, OTHER, logits, make_folder, write_marian
+from tests.pretrained import (
+    CODES,
+    LINES,
+    OTHER,
+    logits,
+    make_folder,
+    write_marian,
+    write_safetensors,
+)
 from tests.running import run_script
 
 KINDS = ("marian", "tags", "m2m", "nllb", "mbart")
@@ -120,6 +128,33 @@ def test_ids_and_logits_are_those_of_the_toolkit(made, kind):
             atol=1e-4,
         )
         assert found[row, : len(start), 2].max() < expected.min() - 5  # <s> is never written.
+
+
+def test_a_model_may_have_a_vocabulary_for_each_side(made, tmp_path):
+    folder, config, tensors, _ = made["marian"]
+    shutil.copytree(folder, tmp_path / "hub")
+    shutil.copy(folder / "vocab.json", tmp_path / "hub" / "target_vocab.json")
+    config = {**config, "share_encoder_decoder_embeddings": False}
+    (tmp_path / "hub" / "config.json").write_text(json.dumps(config))
+    table = tensors["model.shared.weight"]
+    tensors = {name: x for name, x in tensors.items() if name != "model.shared.weight"}
+    tensors |= {"model.encoder.embed_tokens.weight": table, "lm_head.weight": 0.5 * table}
+    tensors["model.decoder.embed_tokens.weight"] = 0.5 * table
+    write_safetensors(tmp_path / "hub" / "model.safetensors", tensors)
+    import_model(tmp_path / "hub", tmp_path / "run", origin="x")
+    model, tokenizer, _ = ModelDirectory(tmp_path / "run").load()
+    vocabulary = json.loads((folder / "vocab.json").read_text())
+    lines = "the dog", "ein Hund"
+    ids = [v.encode([line])[0] for v, line in zip(tokenizer[1:], lines, strict=True)]
+    theirs = [
+        [vocabulary.get(piece, 1) for piece in v.pieces(one)]
+        for v, one in zip(tokenizer[1:], ids, strict=True)
+    ]
+    inputs = {"source_ids": ids[0], "target_in_ids": [2, *ids[1][:-1]]}
+    found = model({name: tf.constant([one]) for name, one in inputs.items()}).numpy()[0]
+    start = config["decoder_start_token_id"]
+    expected = logits(config, tensors, theirs[0], [start, *theirs[1][:-1]])
+    np.testing.assert_allclose(found[:, ids[1]], expected[:, theirs[1]], atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
