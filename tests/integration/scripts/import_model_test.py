@@ -462,6 +462,7 @@ def test_a_model_is_downloaded_by_its_name_once(made, tmp_path, monkeypatch, cap
         assert missing.status == 1 and "404" in missing.err
     finally:
         server.shutdown()
+        server.server_close()
     count = len(asked)
     done = run_script("import_model", ["--model=o/m", "--model_dir=r3", "--offline"], capsys)
     assert done.status == 0 and len(asked) == count

@@ -241,7 +241,7 @@ def test_axe_finds_the_page_accessible(server, browser, scheme):
 
 
 def test_a_warning_of_loading_a_model_is_shown(monkeypatch, capfd):
-    def warn(directories):
+    def warn(directories, **how):
         os.write(2, b"a warning\n")
         raise UserError("no model")
 
