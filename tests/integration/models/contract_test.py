@@ -71,7 +71,8 @@ def has_order(model):
     if not getattr(model, "reads_order", True):
         return False
     settings = model.get_config()
-    return settings.get("positions") != "uniform" and settings.get("max_positions") != 0
+    knows = settings.get("max_positions") != 0 or "average" not in settings  # A `WordAttention`.
+    return settings.get("positions") != "uniform" and knows
 
 
 ONE_LAYER = {"num_encoder_layers": 1, "num_decoder_layers": 1}

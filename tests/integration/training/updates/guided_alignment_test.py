@@ -117,11 +117,11 @@ def test_only_the_first_head_of_the_last_layer_but_one_is_guided(aligner):
     changed = {
         name.split("/", 1)[1]: np.abs(after - before).max(axis=0) > 1e-7
         for name, before, after in zip(names, *layers, strict=True)
-        if "cross_attention/query/kernel" in name or "decoder_2" in name
+        if "cross_attention/query/kernel" in name or "decoder/layer_2" in name
     }
-    queries = changed["decoder_1/cross_attention/query/kernel"]
+    queries = changed["decoder/layer_1/cross_attention/query/kernel"]
     assert queries[:8].all() and not queries[8:].any()  # 16 units, 2 heads.
-    assert not any(np.any(c) for name, c in changed.items() if name.startswith("decoder_2"))
+    assert not any(np.any(c) for name, c in changed.items() if name.startswith("decoder/layer_2"))
 
 
 def test_updates_teach_the_attention_and_leave_the_guide_as_it_is(aligner):
