@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES, Tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID
 
 _NAME = re.compile("[A-Za-z][A-Za-z0-9_-]*")
 
@@ -69,19 +70,22 @@ def of_languages(
             )
         return tokenizer
     source, target = source or languages.source, target or languages.target
-    asked = {"source": target, "target": ""} if languages.on_source else {}
-    asked = asked or {"source": source, "target": target}
     if languages.on_source:
-        _sign(languages, target, "target", name)
-    vocabularies = []
-    for side in SIDES:
-        vocabulary = copy.copy(getattr(tokenizer, side))
-        if asked[side] or not languages.on_source:
-            sign = _sign(languages, asked[side], side, name)
+        signs = _sign(languages, target, "target", name), None
+    else:
+        signs = tuple(
+            _sign(languages, language, side, name)
+            for language, side in zip((source, target), SIDES, strict=True)
+        )
+    for side, sign in zip(SIDES, signs, strict=True):
+        if sign is not None:
+            vocabulary = copy.copy(getattr(tokenizer, side))
             (vocabulary.sign,) = vocabulary.ids([sign])
-        vocabulary.signs = frozenset(vocabulary.ids(languages.signs.values()))
-        vocabularies.append(vocabulary)
-    return tokenizer._replace(source=vocabularies[0], target=vocabularies[1])
+            vocabulary.signs = frozenset(vocabulary.ids(languages.signs.values()))
+            if UNK_ID in vocabulary.signs:
+                raise UserError(f"{name}: the {side} vocabulary lacks the sign of a language")
+            tokenizer = tokenizer._replace(**{side: vocabulary})
+    return tokenizer
 
 
 def _sign(languages, language, side, name):
