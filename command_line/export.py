@@ -229,6 +229,7 @@ def main(argv: list[str]) -> int:
     asked = with_length_penalty(asked, config)
     names = "beam_size", "length_penalty", "max_input_tokens"
     search = {name: getattr(asked, name) for name in names}
+    search["context_sentences"] = config["options"]["context_sentences"]
     with unfinished_version(folder) as unfinished:
         if to_ctranslate2:
             proved = export_ctranslate2(asked, unfinished, model, tokenizer, config, **search)

@@ -218,6 +218,7 @@ def module_of(asked: Arguments) -> tuple[Any, Any, Path]:
     search = {
         name: getattr(asked, name) for name in ("beam_size", "length_penalty", "max_input_tokens")
     }
+    search["context_sentences"] = config["options"]["context_sentences"]
     if model.own_search:
         translator = Translator(model, tokenizer, **search)
         return translator, tokenizer, directories[0].training_text_path

@@ -236,6 +236,11 @@ def _own_splits(asked, own, reads_source):
         raise UserError("--valid_size is for a text without --valid_source; leave out one of them")
     if has_valid and not asked.test_size:
         return splits, splits
+    if asked.options.get("context_sentences"):
+        raise UserError(
+            "--context_sentences: sentences cannot be held out of documents; give --valid_source "
+            "and --valid_target, whose documents are not in the training text"
+        )
     found = hold_out(
         splits["train"],
         os.path.join(asked.data_dir, "held_out"),

@@ -592,6 +592,9 @@ def main(argv: list[str]) -> int:
     )
     model, tokenizer, config = loaded or load_model(asked, directories)
     asked = with_length_penalty(asked, config)
+    context = config["options"]["context_sentences"]
+    if context:
+        text = text.in_documents(context)
     names = "length_penalty", "batch_size", "max_input_tokens"
     paths = ", ".join(str(directory.path) for directory in directories)
     common = {"name": f"the model in {paths}", **{n: getattr(asked, n) for n in names}}
@@ -599,6 +602,7 @@ def main(argv: list[str]) -> int:
         score_or_rank(asked, text, model, tokenizer, common)
         return 0
     common["split_sentences"] = most_sentences(asked, training_text)
+    common["context_sentences"] = context
     translator = make_translator(asked, directories, model, tokenizer, lexicon, common)
     translate(asked, text, translator, directories, model, config, training_text)
     return 0

@@ -169,6 +169,16 @@ OPTIONS = [
         only_with=("tokenizer", ("bpe",)),
     ),
     Option(
+        "context_sentences",
+        0,
+        "Sentences before each source line, of the same document, that the model reads with it. A "
+        "blank line in both files ends a document.",
+        _PAIRS,
+        0,
+        10,
+        only_with=("tokenizer", ("bpe",)),
+    ),
+    Option(
         "temperature",
         1.0,
         "Smooths the shares of several corpora; above 1, small corpora get larger shares.",

@@ -70,6 +70,7 @@ class FileLines:
         num_bytes: length of all lines, in bytes.
         blank: for each file, True if all of its lines are blank.
         digest: SHA-256 of all lines joined by "\n", 32 bytes.
+        plain: the `FileLines` without tags and contexts; here, itself.
 
     Raises UserError: a file is missing or cannot be read. Text that is not UTF-8 raises during
     iteration.
@@ -82,6 +83,7 @@ class FileLines:
 
     def __init__(self, *paths: FilePath):
         self.paths = paths
+        self.plain = self
         self.sizes = []
         self.num_bytes = 0
         self.blank = []
@@ -138,12 +140,12 @@ class TaggedLines(FileLines):
 
     def __init__(self, lines: FileLines, tags: Sequence[str]):
         self.__dict__.update(vars(lines))
-        self.untagged = lines
+        self._lines = lines
         self.tags = tags
         self.digest = hashlib.sha256(lines.digest + "\n".join(tags).encode()).digest()
 
     def __iter__(self) -> Iterator[str]:
-        left = iter(self.untagged)
+        left = iter(self._lines)
         for tag, size in zip(self.tags, self.sizes, strict=True):
             for line in itertools.islice(left, size):
                 yield line if is_blank(line) else f"{tag} {line}"

@@ -9,6 +9,7 @@ from nmt_zoo.data_pipeline.streams import (
     Column,
     FileLines,
     Lines,
+    Segments,
     check_lengths,
     check_one_side,
     is_tsv,
@@ -19,7 +20,7 @@ from nmt_zoo.data_pipeline.streams import (
 from nmt_zoo.data_pipeline.text_form import is_blank
 
 
-def source_text(path: FilePath, column: int | None = None) -> Lines:
+def source_text(path: FilePath, column: int | None = None) -> FileLines:
     """Opens a text to translate: a plain text, a test set in SGML or XML, or a `.tsv`.
 
     `column` is the number of the column of a `.tsv`, counted from 1, or None.
@@ -27,7 +28,7 @@ def source_text(path: FilePath, column: int | None = None) -> Lines:
     another number of columns than its first line; a `.tsv` without a column has tabs.
     """
     if segments := source_segments(path):
-        return list(segments.values())
+        return FileLines(Segments(path, segments))
     lines = FileLines(path if column is None else _columns(path, column)[column - 1])
     if not len(lines):
         raise UserError(f"{path}: empty; expected one sentence a line")

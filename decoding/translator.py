@@ -11,6 +11,7 @@ import numpy as np
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.parallel import map_in_order
+from nmt_zoo.data_pipeline.documents import Context, divided, joined
 from nmt_zoo.data_pipeline.text_form import normalised
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_ID
@@ -80,6 +81,8 @@ class Translator:
         asked: for each line, by its number, `(prefix, phrases)`: text with which its translation
             begins, and a list of phrases that it contains; None: nothing is asked for.
         keep: parts of lines that are not translated; None for none.
+        context_sentences: sentences before each line of a text of several lines with which it is
+            translated, see `data_pipeline.documents`; single lines have their contexts already.
         mbr: number of candidates of each line among which minimum Bayes risk chooses, see
             `decoding.minimum_bayes_risk`; 0: the most probable translation is the best.
         compiles: when XLA compiles searches of few sentences, one of `search.terms.COMPILE`.
@@ -106,6 +109,7 @@ class Translator:
         asked: Sequence[tuple[str, list[str]]] | None = None,
         keep: KeptParts | None = None,
         seed: int = 0,
+        context_sentences: int = 0,
         mbr: int = 0,
         compiles: str = NEVER,
         **search: Any,
@@ -131,6 +135,7 @@ class Translator:
                 raise UserError("--prefix and --required: CTranslate2 cannot; leave them out")
         self.asked = asked
         self.keep = keep
+        self.context_sentences = context_sentences
         self.mbr = mbr
         self._model = model
         self._seed = seed
@@ -230,6 +235,8 @@ class Translator:
     def _line_by_line(self, texts, n_best, numbers):
         """Translates texts of one or more lines as `translate`; joins their lines by line feeds."""
         texts = [text.strip().split("\n") for text in texts]
+        if self.context_sentences:
+            texts = [Context(self.context_sentences).of(lines) for lines in texts]
         numbers = [n for n, lines in zip(numbers, texts, strict=True) for _ in lines]
         found = iter(self.translate([*itertools.chain(*texts)], n_best, numbers=numbers))
         results = []
@@ -248,8 +255,12 @@ class Translator:
             for line, number in enumerate(numbers)
             for part, text in enumerate(self._parts_of(normalised(lines[line], form), number))
         ]
-        kept = [self.keep and self.keep.hide(text) for *_, text in parts]
-        texts = [one.text if one else text for one, (*_, text) in zip(kept, parts, strict=True)]
+        pairs = [self.divided(text) for *_, text in parts]
+        kept = [self.keep and self.keep.hide(own) for _, own in pairs]
+        texts = [
+            joined(context, one.text if one else own)
+            for one, (context, own) in zip(kept, pairs, strict=True)
+        ]
         source = self.tokenizer.source.encode(texts)
         return [_Piece(*part, *one) for part, *one in zip(parts, kept, source, strict=True)]
 
@@ -261,15 +272,26 @@ class Translator:
         found = sentences(line)
         return found if len(found) > self.split_sentences else [line]
 
+    def divided(self, line: str) -> tuple[list[str], str]:
+        """Returns (the sentences of its context, the sentence) of a line."""
+        return divided(line) if self.context_sentences else ([], line)
+
     def _parts_of(self, line, number):
-        parts = self.in_sentences(line, number)
+        context, own = self.divided(line)
+        parts = self.in_sentences(own, number)
         if self.split_long_lines:
             parts = [
                 part
                 for whole in parts
                 for part in ([whole] if self._fits(whole) else split_line(whole, self._fits))
             ]
-        return parts if len(parts) > 1 else [line]
+        if len(parts) == 1 and (not context or self._fits(line)):
+            return [line]
+        if not self.context_sentences:
+            return parts
+        found = Context(self.context_sentences).of([*context, *parts])[len(context) :]
+        # A part that is short enough only without its context has none.
+        return [a if self._fits(a) else b for a, b in zip(found, parts, strict=True)]
 
     def _fits(self, text):
         return len(self.tokenizer.source.encode([text])[0]) <= self.max_input_tokens

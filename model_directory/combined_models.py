@@ -37,6 +37,12 @@ def load_models(directories: list[ModelDirectory], **how: Any) -> Loaded:
         member, member_tokenizer, member_config = directory.load(**how)
         check_same_tokenizer(member_tokenizer, directory, tokenizer, first)
         require_steps(member, f"{directory.path} cannot be a member of an ensemble")
+        contexts = [c["options"]["context_sentences"] for c in (config, member_config)]
+        if contexts[0] != contexts[1]:
+            raise UserError(
+                f"{directory.path}: was trained with --context_sentences={contexts[1]}, and "
+                f"{first.path} with {contexts[0]}; an ensemble reads the same text"
+            )
         members.append(member)
         penalties.append(member_config["length_penalty"])
         ensemble[str(directory.path)] = member_config["model"]

@@ -139,6 +139,7 @@ class TrainedModel:
     ) -> Translations:
         """Translates lines, or one sentence, as translate.py does.
 
+        A text of several lines is a document for a model that reads the sentences before a line.
         `beam_size` is the number of hypotheses that the search keeps; 1 is greedy search. `options`
         has further arguments of `decoding.translator.Translator`, such as `length_penalty`.
         Raises UserError: an option that does not fit the model, or a line that it cannot translate.
@@ -155,6 +156,7 @@ class TrainedModel:
                 "beam_size": beam_size,
                 "length_penalty": self.config["length_penalty"],
                 "split_sentences": text.most_sentences if text else 0,
+                "context_sentences": self.config["options"]["context_sentences"],
                 **options,
             },
         )

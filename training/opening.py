@@ -73,7 +73,8 @@ def _open_place(request):
         _check_passes(request)
         directory.check_free()
         if devices.is_chief:
-            print_faults(request.model, request.given, own=request.dataset == "files")
+            is_dataset = request.dataset != "files"
+            print_faults(request.model, request.given, request.options, is_dataset=is_dataset)
     else:
         check_same_run(directory, config)
         if request.way.is_complete(directory):

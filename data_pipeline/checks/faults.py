@@ -27,12 +27,15 @@ _NAME = re.compile(
 )
 
 
-def remarks(train: Side, held_out: dict[str, Side], *, own: bool) -> Iterator[str]:
+def remarks(
+    train: Side, held_out: dict[str, Side], *, own: bool, in_documents: bool = False
+) -> Iterator[str]:
     """Yields a line of text about each kind of fault in a training text and its held-out texts.
 
     `train` is (source, target), or (target,) for a language model; `held_out` is {"validation":
     sides, ...}. Of a published corpus, which is not the user's `own`, only the pairing of its
-    lines, and what its parts have in common, are looked at.
+    lines, and what its parts have in common, are looked at. Lines that are read after those before
+    them, `in_documents`, may be equal.
     """
     texts = {"training": train, **held_out}
     lines = {
@@ -46,6 +49,8 @@ def remarks(train: Side, held_out: dict[str, Side], *, own: bool) -> Iterator[st
         if own and blocks["training"]:
             yield from _languages(texts, blocks, lines)
         yield from _shifts(texts, blocks)
+    if in_documents:
+        return
     found = Repetitions(train, [*itertools.chain.from_iterable(lines.values())])
     if own:
         yield from found.within()

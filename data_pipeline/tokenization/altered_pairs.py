@@ -35,6 +35,7 @@ _TEMPLATES = (
 _WORD = re.compile(r"\w+")
 _EQUAL = re.compile(r"\d+|\w{3,}")  # If both sides have it once, it is its own translation.
 _STOP = re.compile(r"\s*[.!?…。！？।؟]+$")
+_TAGS = re.compile(r"(?:.* )?>>[A-Za-z][\w-]*<< ")  # Of a language or a context, before a sentence.
 
 
 class AlteredPairs:
@@ -90,9 +91,12 @@ class AlteredPairs:
         return map(vocabulary.decode, np.split(sentences.ids, np.cumsum(sentences.lengths)[:-1]))
 
     def _altered(self, pair, draw):
+        source, target = pair
+        tags = found[0] if (found := _TAGS.match(source)) else ""
+        pair = source.removeprefix(tags), target
         for _ in range(draw.choice((1, 1, 1, 2))):
             pair = self._with_copy(pair, draw)
-        return pair
+        return tags + pair[0], pair[1]
 
     def _with_copy(self, pair, draw):
         """Puts a string, or marks, at the same kind of place on both sides."""

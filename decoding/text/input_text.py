@@ -1,10 +1,11 @@
 """Opens what is translated and what translations are compared with."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.documents import Context, starts_of
 from nmt_zoo.data_pipeline.downloads.markup import is_markup
 from nmt_zoo.data_pipeline.live_lines import LiveLines, reader
 from nmt_zoo.data_pipeline.streams import is_tsv
@@ -21,6 +22,12 @@ class InputText(NamedTuple):
     prompts: bool = False  # Whether a person types the lines.
     references: list | tuple = ()  # List of reference translations, each a list of str.
     baseline: list | None = None  # List of str, other translations; or None.
+    starts: Collection = ()  # Where documents begin, see `data_pipeline.documents.Context`.
+
+    def in_documents(self, most: int) -> "InputText":
+        """Returns the text with at most `most` sentences of its document before each line."""
+        context = Context(most, self.starts)
+        return self._replace(read=lambda most_lines: context.of(self.read(most_lines)))
 
 
 def open_text(
@@ -35,8 +42,10 @@ def open_text(
     name = path or _STANDARD_INPUT
     if column and not is_tsv(name):
         raise UserError(f"--input_column is for an --input that ends in .tsv, found {name}")
+    starts = ()
     if path:
         lines = source_text(path, column or (1 if is_tsv(path) and reference else None))
+        starts = starts_of(*lines.paths)
     else:
         prompts = sys.stdin.isatty()
         read = plain(LiveLines(sys.stdin, name, "> " if prompts else "").read)
@@ -47,7 +56,8 @@ def open_text(
     others = None
     if baseline:
         others = other_translation(baseline, name, lines)
-    return InputText(reader(lines), name, len(lines), references=references, baseline=others)
+    compared = {"references": references, "baseline": others}
+    return InputText(reader(lines), name, len(lines), starts=starts, **compared)
 
 
 def plain(read: Callable[[int], list[str]]) -> Callable[[int], list[str]]:

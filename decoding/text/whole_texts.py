@@ -62,14 +62,15 @@ def translate_text(
         nonlocal num_lines, beginning
         first, lines = window
         num_lines = first + len(lines)
+        sentences = [translator.divided(line)[1] for line in lines]
         if beginning is not None:
-            beginning += lines
+            beginning += sentences
             # Of a shorter part nothing follows: the next line may be known.
             if num_lines == text.size or sum(not is_blank(x) for x in beginning) >= _BEGINNING:
                 translator.check_known(beginning, text.name)
                 beginning = None
         results = translations(translator, window, n_best, kept, advance)
-        remarks.add(lines, translator.tokenizer.source.encode(lines), results)
+        remarks.add(sentences, translator.tokenizer.source.encode(lines), results)
         if text.references:
             outputs.extend(best.text for best, *_ in results)
         return formatted(window, results)

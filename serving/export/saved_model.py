@@ -22,8 +22,9 @@ Signatures:
   occur, see `decoding.search.compiled`; TensorFlow Serving needs `--xla_cpu_compilation_enabled`.
   Nothing else in the SavedModel needs XLA.
 
-A `text` may have several lines, separated by line feeds. Each is translated by itself, and the
-translations are joined by line feeds; blank lines stay blank. Such a text has one translation,
+A `text` may have several lines, separated by line feeds. Each is translated by itself, or with the
+sentences before it if the model reads such (`data_pipeline.documents`), and the translations are
+joined by line feeds; blank lines stay blank. Such a text has one translation,
 whatever `n_best`. Its score is the sum of the log-probabilities of its lines, divided by the length
 penalty of all their tokens. In a `source` or `target`, a line feed is a space.
 
@@ -105,6 +106,7 @@ class ServingModule(tf.Module):
         max_input_tokens: longest line that is accepted, in tokens including `</s>`.
         max_beam_size: largest beam that a request may ask for; None: `beam_size`.
         compiled: whether there are compiled endpoints, too; not if the model cannot be compiled.
+        context_sentences: sentences before each line of a text with which it is translated.
         **search: fields of `SearchOptions`, such as `beam_size`; the defaults of requests.
     """
 
@@ -116,6 +118,7 @@ class ServingModule(tf.Module):
         max_input_tokens: int = MAX_INPUT_TOKENS,
         max_beam_size: int | None = None,
         compiled: bool = False,
+        context_sentences: int = 0,
         **search: Any,
     ) -> None:
         super().__init__()
@@ -126,6 +129,7 @@ class ServingModule(tf.Module):
         self.target = self.source if is_same else graph_vocabulary(tokenizer.target)
         self.source_vocab_size = model.source_vocab_size
         self.max_input_tokens = max_input_tokens
+        self.context_sentences = context_sentences
         self.options = SearchOptions(**search)
         self.max_beam_size = max_beam_size or self.options.beam_size
         widest = self.options._replace(beam_size=self.max_beam_size)
@@ -185,7 +189,7 @@ class ServingModule(tf.Module):
 
     @tf.function(input_signature=[_STRINGS], autograph=False)
     def serving_default(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        lines = lines_of(text)
+        lines = lines_of(text, self.context_sentences)
         found = self._hypotheses(self._encoded_lines(lines), self._search, 1)
         texts, penalty = self.target.decode(found.ids[:, 0]), self.options.length_penalty
         texts, scores = joined(lines, texts, found.scores[:, 0], found, penalty)
@@ -195,7 +199,7 @@ class ServingModule(tf.Module):
     def translate(
         self, text: tf.Tensor, beam_size: tf.Tensor, length_penalty: tf.Tensor, n_best: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        lines = lines_of(text)
+        lines = lines_of(text, self.context_sentences)
         of_text = self._each(text, beam_size, length_penalty, n_best)
         each = EachSentence(*(tf.gather(values, lines.value_rowids()) for values in of_text))
         # As `Translator`: if several are asked for, all are found, as some may have the same text.

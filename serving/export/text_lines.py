@@ -2,14 +2,30 @@
 
 import tensorflow as tf
 
+from nmt_zoo.data_pipeline.documents import SEPARATOR
 from nmt_zoo.data_pipeline.text_form import SPACES
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.search.terms import Hypotheses, length_normaliser
 
 
-def lines_of(text: tf.Tensor) -> tf.RaggedTensor:
-    """Splits `[B]` strings at line feeds, except those at the ends; returns ragged `[B, lines]`."""
-    return tf.strings.split(tf.strings.regex_replace(text, f"^[{SPACES}]+|[{SPACES}]+$", ""), "\n")
+def lines_of(text: tf.Tensor, context_sentences: int = 0) -> tf.RaggedTensor:
+    """Splits `[B]` strings at line feeds, except those at the ends; returns ragged `[B, lines]`.
+
+    Each line comes after at most `context_sentences` lines of the text, as
+    `data_pipeline.documents.Context` puts them.
+    """
+    lines = tf.strings.split(tf.strings.regex_replace(text, f"^[{SPACES}]+|[{SPACES}]+$", ""), "\n")
+    rows = tf.cast(lines.value_rowids(), tf.int32)
+    found, is_blank = lines.values, tf.strings.regex_full_match(lines.values, f"[{SPACES}]*")
+    # A document ends with its text, and at a blank line: it has another number then.
+    document = tf.cumsum(tf.cast(is_blank, tf.int32)) + rows
+    for back in range(1, context_sentences + 1):
+        before = tf.concat([tf.fill([back], ""), lines.values], 0)[: tf.size(rows)]
+        of_before = tf.concat([tf.fill([back], -1), document], 0)[: tf.size(rows)]
+        blank_before = tf.concat([tf.fill([back], True), is_blank], 0)[: tf.size(rows)]
+        has_more = (of_before == document) & ~blank_before & ~is_blank
+        found = tf.where(has_more, before + f" {SEPARATOR} " + found, found)
+    return lines.with_values(found)
 
 
 def joined(

@@ -10,8 +10,9 @@ from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.configuration.options import size_option
-from nmt_zoo.data_pipeline import datasets, encoding, mixing, streams
+from nmt_zoo.data_pipeline import encoding, mixing, streams
 from nmt_zoo.data_pipeline.checks import faults
+from nmt_zoo.data_pipeline.documents import SEPARATOR, DocumentLines
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide, PairFilter
 from nmt_zoo.data_pipeline.text_form import is_blank, normalised
 from nmt_zoo.data_pipeline.tokenization.languages import tags_of
@@ -49,15 +50,14 @@ class PairText(NamedTuple):
         """Opens {"train": `Split`, "valid": `Split`}."""
         train = streams.open_split(splits["train"])
         mixing.parse_weights(options["corpus_weights"], len(train[0].sizes))
-        if not options["target_languages"]:
-            return cls(train, datasets.read_split(splits["valid"]))
-        texts = train, streams.open_split(splits["valid"])
-        names = options["target_languages"], "target_languages"
-        tagged = [
-            (streams.TaggedLines(source, tags_of(names[0], len(source.sizes), names[1])), target)
-            for source, target in texts
-        ]
-        return cls(tagged[0], tuple(map(list, tagged[1])), tagged[0][0].tags)
+        valid, tags = streams.open_split(splits["valid"]), ()
+        if context := options["context_sentences"]:
+            train, valid = ((DocumentLines(side, context), other) for side, other in (train, valid))
+            print(train[0].summary(), flush=True)
+        if languages := options["target_languages"]:
+            tags = tags_of(languages, len(train[0].sizes), "target_languages")
+            train, valid = ((streams.TaggedLines(s, tags), t) for s, t in (train, valid))
+        return cls(train, tuple(map(list, valid)), tags)
 
     def hashes(self) -> dict[str, str]:
         """Returns the entries of config.json that identify the text."""
@@ -70,17 +70,14 @@ class PairText(NamedTuple):
 
     def record(self) -> TrainingText:
         """Reads the training text once; returns what it is like, a `TrainingText`."""
-        return TrainingText.of(*self._untagged())
-
-    def _untagged(self):
-        source, target = self.train
-        return getattr(source, "untagged", source), target
+        return TrainingText.of(self.train[0].plain, self.train[1])
 
     def train_tokenizer(self, options: dict[str, Any]) -> Tokenizer:
         """Makes the `Tokenizer` of a new run; reports what a ready one cannot write."""
         tokenizer = train_tokenizer(
             options["tokenizer"],
-            *self._untagged(),
+            self.train[0].plain,
+            self.train[1],
             vocab_size=options[size_option(options["tokenizer"])] or None,
             min_word_count=options["min_word_count"],
             vocab_file=options["vocab_file"],
@@ -88,8 +85,11 @@ class PairText(NamedTuple):
         )
         if options["vocab_file"]:
             _report_changed(tokenizer.target, self.train[1], options["vocab_file"])
-        if self.tags:
-            both = tokenizer.source.with_tags(dict.fromkeys(self.tags))  # pyright: ignore[reportAttributeAccessIssue]
+        tags = [*dict.fromkeys(self.tags)]
+        if options["context_sentences"] and not options["vocab_file"]:
+            tags.append(SEPARATOR)
+        if tags:
+            both = tokenizer.source.with_tags(tags)  # pyright: ignore[reportAttributeAccessIssue]
             return tokenizer._replace(source=both, target=both)
         return tokenizer
 
@@ -226,11 +226,13 @@ def open_text(
     return kind.open(splits, options)
 
 
-def print_faults(preset: str, splits: dict[str, Any], *, own: bool) -> None:
+def print_faults(
+    preset: str, splits: dict[str, Any], options: dict[str, Any], *, is_dataset: bool
+) -> None:
     """Prints what looks wrong with the text of a new run.
 
     `splits` is {"train": `Split`, ...}; "valid" and "test" are compared with it, if there are any.
-    `own` is as `data_pipeline.checks.faults.remarks`.
+    `is_dataset` says whether it is a published corpus.
     """
     reads_source = models.model_class(preset).reads_source
     texts = {
@@ -238,5 +240,10 @@ def print_faults(preset: str, splits: dict[str, Any], *, own: bool) -> None:
         for name, split in splits.items()
     }
     held_out = {long: texts[n] for n, long in _HELD_OUT.items() if n in texts}
-    for line in faults.remarks(texts["train"], held_out, own=own):
+    how = {
+        # In a text of several languages, a side is in more than one.
+        "own": not (is_dataset or options["target_languages"]),
+        "in_documents": options["context_sentences"] > 0,
+    }
+    for line in faults.remarks(texts["train"], held_out, **how):
         print(f"warning: {line}", flush=True)

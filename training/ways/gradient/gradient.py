@@ -64,6 +64,7 @@ class Gradient(WayOfTraining):
             "r_drop",
             "bpe_dropout",
             "token_dropout",
+            "context_sentences",
         ),
         *("guide", "guide_weight", "teacher", "teacher_weight", "copy_share"),
     )

@@ -1,0 +1,147 @@
+"""Tests of models that read the sentences before a line, by train.py --context_sentences."""
+
+import json
+import random
+import shutil
+
+import pytest
+import tensorflow as tf
+
+import nmt_zoo
+from nmt_zoo.data_pipeline.documents import Context
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.serving.export.text_lines import lines_of
+from tests.running import client_in_this_process, run_script, train
+from tests.tiny import SMALL_FLAGS, corpus_flags
+
+FLAGS = [*SMALL_FLAGS, "--num_pieces=330", "--max_tokens_per_batch=256", "--bleu_lines=4"]
+FLAGS += ["--learning_rate=0.02", "--warmup_steps=5", "--eval_every_steps=20", "--max_steps=20"]
+FLAGS += ["--context_sentences=1"]
+DOCUMENT = ["one dog", "two dogs run", "", "one cat"]
+JOINED = ["one dog", "one dog >>context<< two dogs run", "", "one cat"]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("contexts")
+    return folder, corpus_flags(folder, train=150, valid=10)
+
+
+@pytest.fixture(scope="module")
+def trained(corpus):
+    folder, text = corpus
+    done = train(folder, "run", *text, *FLAGS)
+    assert done.status == 0, done.err
+    return folder / "run"
+
+
+def scores(model_dir, lines, capsys, *flags):
+    """Returns the scores of the translations that translate.py finds."""
+    path = model_dir.parent / "text"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    flags = [f"--model_dir={model_dir}", f"--input={path}", "--format=scores", *flags]
+    done = run_script("translate", [*flags, "--engine=tensorflow"], capsys)
+    assert done.status == 0, done.err
+    return [line.split("\t")[0] for line in done.out.splitlines()]
+
+
+def test_a_run_reads_contexts_and_resumes(corpus, trained):
+    folder, text = corpus
+    source, target = ModelDirectory(trained).tokenizer()[1:]
+    (ids,) = source.encode([JOINED[1]])
+    assert source.pieces(ids).count("▁>>context<<") == 1 and len(source) == len(target)
+    (shutil.copytree(trained, folder / "parts") / "checkpoints/00000020.npz").unlink()
+    done = train(folder, "parts", *text, *FLAGS)
+    assert done.status == 0, done.err
+    one, two = (ModelDirectory(path).read_best()[0] for path in (trained, folder / "parts"))
+    assert all((one[name] == two[name]).all() for name in one)
+
+
+def test_files_texts_and_windows_are_translated_with_the_same_contexts(trained, capsys):
+    expected = scores(trained, DOCUMENT, capsys)
+    assert scores(trained, DOCUMENT, capsys, "--batch_size=1") == expected
+    alone = scores(trained, ["two dogs run"], capsys)
+    assert expected[1] != alone[0] and expected[0] == scores(trained, ["one dog"], capsys)[0]
+    model = nmt_zoo.load(trained)
+    assert [f"{score:.4f}" for score in model.translate(JOINED).scores] == expected
+    text = model.translate("\n".join(DOCUMENT))[0]
+    assert text == "\n".join(model.translate(JOINED))
+
+
+def test_a_saved_model_puts_contexts_before_the_lines_of_a_text(trained, capsys):
+    export = trained.parent / "export"
+    with client_in_this_process():
+        flags = [f"--model_dir={trained}", f"--export_dir={export}", "--max_input_tokens=64"]
+        done = run_script("export", flags, capsys)
+    assert done.status == 0, done.err
+    call = tf.saved_model.load(str(export / "1")).signatures["serving_default"]
+    found = call(text=tf.constant(["\n".join(DOCUMENT), *JOINED[:2]]))["translation"].numpy()
+    model = nmt_zoo.load(trained)
+    assert found[0].decode() == "\n".join(model.translate(JOINED))
+    assert [each.decode() for each in found[1:]] == model.translate(JOINED[:2])
+
+
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_the_graph_finds_the_same_contexts(most):
+    draw = random.Random(most)
+    rows = [draw.choices(["", "a", "b b"], k=draw.randint(1, 8)) for _ in range(40)]
+    rows = [["x", *row, "y"] for row in rows]  # Outer blank lines are cut.
+    found = lines_of(tf.constant(["\n".join(row) for row in rows]), most)
+    expected = [Context(most).of(row) for row in rows]
+    assert [[line.decode() for line in row] for row in found.to_list()] == expected
+
+
+def test_parts_that_are_kept_are_those_of_the_sentence_itself(trained, capsys):
+    lines = ["one dog www.a.org", "two dogs run"]
+    path, output = trained.parent / "kept", trained.parent / "kept.out"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    flags = [f"--model_dir={trained}", f"--input={path}", "--format=jsonl", f"--output={output}"]
+    done = run_script("translate", [*flags, "--engine=tensorflow"], capsys)
+    assert done.status == 0, done.err
+    first, second = map(json.loads, output.read_text().splitlines())
+    assert "www.a.org" in first["translation"] and "www.a.org" not in second["translation"]
+    assert second["source"] == "one dog www.a.org >>context<< two dogs run"
+
+
+def test_sentences_of_a_line_have_the_one_before_as_context(trained, capsys):
+    split = scores(trained, ["one dog runs. Two cats run."], capsys, "--split_sentences=always")
+    model = nmt_zoo.load(trained)
+    parts = ["one dog runs.", "one dog runs. >>context<< Two cats run."]
+    found = model.translate(["one dog runs. Two cats run."], split_sentences=1)
+    assert found == [" ".join(filter(None, model.translate(parts, split_sentences=0)))]
+    assert split == [f"{found.scores[0]:.4f}"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (["--tokenizer=word"], "--tokenizer=bpe"),
+        (["--model=ibm1", "--update=em"], "not with --model=ibm1"),
+    ],
+)
+def test_contexts_that_do_not_fit_are_refused(corpus, flags, reason, capsys):
+    folder, text = corpus
+    flags = [*text, *flags, "--context_sentences=1"]
+    done = run_script("train", [f"--model_dir={folder / 'bad'}", *flags], capsys)
+    assert done.status == 1 and reason in done.err
+    assert not (folder / "bad" / "config.json").exists()
+
+
+def test_sentences_are_not_held_out_of_documents(corpus, capsys):
+    folder, text = corpus
+    text = [flag for flag in text if "valid" not in flag]
+    done = train(folder, "bad", *text, "--context_sentences=1", capsys=capsys)
+    assert done.status == 1 and "cannot be held out of documents" in done.err
+
+
+def test_an_ensemble_reads_the_same_contexts(corpus, trained, capsys):
+    folder, text = corpus
+    vocabulary = f"--vocab_file={trained / 'tokenizer/shared.model'}"
+    flags = [flag for flag in FLAGS if not flag.startswith(("--num_pieces", "--context"))]
+    done = train(folder, "other", *text, *flags, vocabulary, capsys=capsys)
+    assert done.status == 0, done.err
+    path = folder / "text"
+    path.write_text("one dog\n")
+    flags = [f"--model_dir={trained},{folder / 'other'}", f"--input={path}"]
+    done = run_script("translate", flags, capsys)
+    assert done.status == 1 and "--context_sentences=0" in done.err

@@ -1,0 +1,76 @@
+"""Documents: each line after the sentences before it in its document."""
+
+import random
+
+import pytest
+
+from nmt_zoo.data_pipeline.documents import Context, DocumentLines, divided, joined
+from nmt_zoo.data_pipeline.streams import FileLines, TaggedLines, open_splits, sides_of
+from nmt_zoo.data_pipeline.text_form import is_blank
+
+
+def by_hand(lines, most):
+    """Returns what `Context` should return, line by line."""
+    found = []
+    for place, line in enumerate(lines):
+        before = []
+        while len(before) < most and place - len(before) > 0:
+            other = lines[place - len(before) - 1]
+            if is_blank(other):
+                break
+            before.insert(0, other)
+        found.append(line if is_blank(line) else " >>context<< ".join([*before, line]))
+    return found
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_contexts_are_the_sentences_before_whatever_the_windows(most):
+    draw = random.Random(most)
+    for _ in range(50):
+        lines = draw.choices(["", " ", "a", "b b", "c"], k=draw.randrange(12))
+        expected = by_hand(lines, most)
+        assert Context(most).of(lines) == expected
+        context, left = Context(most), list(lines)
+        found = []
+        while left:
+            size = draw.randint(1, 4)
+            found += context.of(left[:size])
+            left = left[size:]
+        assert found == expected
+        assert [divided(line)[1] for line in expected] == lines
+        assert [joined(*divided(line)) for line in expected] == expected
+
+
+def test_files_and_blank_lines_end_documents(tmp_path):
+    (tmp_path / "a").write_text("x\n\ny\nz\n")
+    (tmp_path / "b").write_text("v\nw\n")
+    plain = FileLines(tmp_path / "a", tmp_path / "b")
+    found = DocumentLines(plain, 1)
+    expected = ["x", "", "y", "y >>context<< z", "v", "v >>context<< w"]
+    assert list(found) == list(found) == expected and len(found) == 6
+    assert found.plain is plain and found.summary() == "documents: 3, the longest of 2 sentences"
+    assert len({plain.digest, found.digest, DocumentLines(plain, 2).digest}) == 3
+    tagged = TaggedLines(found, [">>de<<", ">>fr<<"])
+    assert tagged.plain is plain
+    assert list(tagged)[3:] == [">>de<< y >>context<< z", ">>fr<< v", ">>fr<< v >>context<< w"]
+
+
+def test_a_long_text_without_blank_lines_is_reported(tmp_path):
+    (tmp_path / "a").write_text("x\n" * 1001)
+    summary = DocumentLines(FileLines(tmp_path / "a"), 1).summary()
+    assert summary.startswith("documents: 1, the longest of 1,001 sentences; a blank line in both")
+
+
+def test_a_test_set_in_markup_has_its_documents(tmp_path):
+    for kind in ("src", "ref"):
+        docs = [[f"{kind} 1", f"{kind} 2"], [f"{kind} 3"]]
+        inner = "".join(
+            f'<doc docid="d{n}">'
+            + "".join(f'<seg id="{i}">{t}</seg>\n' for i, t in enumerate(d))
+            + "</doc>\n"
+            for n, d in enumerate(docs)
+        )
+        (tmp_path / f"{kind}.sgm").write_text(f"<{kind}set>\n{inner}</{kind}set>\n")
+    source, target = open_splits(sides_of(tmp_path / "src.sgm", tmp_path / "ref.sgm"))
+    assert list(DocumentLines(source, 1)) == ["src 1", "src 1 >>context<< src 2", "src 3"]
+    assert list(target) == ["ref 1", "ref 2", "ref 3"]
