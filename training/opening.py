@@ -144,6 +144,7 @@ def _make_run(place):
         teacher=teacher,
         valid=encoded.valid,
         valid_lines=text.valid,
+        valid_names=text.valid_names,
         training_text=_record(text, options) if is_new and not request.dry_run else None,
     )
 
@@ -234,7 +235,7 @@ def _start(options, directory):
 
 def _record(text, options):
     """Returns the `TrainingText` of a new run, or None; includes the text of --init_from."""
-    record = text.record()
+    record = text.record(options)
     if record and options["init_from"]:
         path = ModelDirectory(options["init_from"]).training_text_path
         # Of a model without a record it is not known which text it has seen.

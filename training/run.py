@@ -1,6 +1,7 @@
 """A training run: its parts, and how its trainer is built."""
 
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -44,6 +45,7 @@ class Run(NamedTuple):
     teacher: Any  # `training.ways.gradient.teacher.Teacher` of the model, or None
     valid: EncodedCorpus
     valid_lines: tuple[list, list]  # (source lines, target lines) for validation
+    valid_names: Sequence[str] = ()  # Of the text of each pair of `valid`, if there are several.
     training_text: Any = None  # `TrainingText` of a new run
 
     @property
@@ -94,6 +96,7 @@ def make_trainer(run: Run) -> Trainer:
         *(lines[: options["bleu_lines"]] for lines in run.valid_lines),
         max_tokens=run.epochs.batching.max_tokens,
         tokenize=options["tokenize"],
+        names=run.valid_names,
     )
     # Without --bleu_lines nothing is to be translated.
     lines = run.valid_lines if options["bleu_lines"] else ([], [])

@@ -68,9 +68,12 @@ class TrainingText:
     # Sentences of a line that are usual: at least 1% of the lines have as many.
     most_sentences: int
     length_ratios: list  # [low, high], usual ratios of target to source length, as `_length`.
+    context_sentences: int = 0  # That the model reads before each line.
 
     @classmethod
-    def of(cls, source: Sequence[str], target: Sequence[str]) -> "TrainingText":
+    def of(
+        cls, source: Sequence[str], target: Sequence[str], context_sentences: int = 0
+    ) -> "TrainingText":
         """Reads a text once: all characters, and the other facts of at most `_SAMPLE` lines."""
         every = -(-len(source) // _SAMPLE)
         seen, sample = np.zeros(0x110000, bool), []
@@ -83,7 +86,8 @@ class TrainingText:
                 progress.update(len(chunk))
         characters = "".join(filter(normalised, map(chr, np.flatnonzero(seen))))
         pairs = [tuple(map(normalised, pair)) for pair in sample]
-        return cls(characters, **_facts([pair for pair in pairs if all(pair)]))
+        facts = _facts([pair for pair in pairs if all(pair)])
+        return cls(characters, **facts, context_sentences=context_sentences)
 
     @classmethod
     def read(cls, path: Path) -> "TrainingText | None":
@@ -123,6 +127,7 @@ class TrainingText:
                 min(self.length_ratios[0], other.length_ratios[0]),
                 max(self.length_ratios[1], other.length_ratios[1]),
             ],
+            context_sentences=self.context_sentences,
         )
 
     def unlike(self, line: str, translation: str) -> tuple[str, str]:

@@ -24,9 +24,10 @@ _ROW = re.compile(r"^(\w+\[)(\d+)(?=\])")  # At the beginning of a refusal's mes
 class LineTranslations:
     """Answers requests; each sentence of a line may be translated by itself, as in translate.py.
 
-    The translations of its sentences are joined, and their scores averaged. `split_sentences` is
-    "auto", "always" or "never", see translate.py. The model gets at most `max_rows` rows at once.
-    After `seconds`, a request is given up.
+    The translations of its sentences are joined, and their scores averaged. A text of several lines
+    keeps its line feeds; a model that reads the sentences before a line gets such a text whole.
+    `split_sentences` is "auto", "always" or "never", see translate.py. The model gets at most
+    `max_rows` rows at once. After `seconds`, a request is given up.
     """
 
     def __init__(
@@ -60,9 +61,10 @@ class LineTranslations:
         # Of a line in parts there is one translation.
         several = inputs.get("n_best", np.ones(len(inputs["text"]))) > 1
         found = []
-        for line, is_several in zip(_lines(inputs), several, strict=True):
-            parts = sentences(line) if most and not is_several else [line]
-            found.append(parts if len(parts) > most else [line])
+        whole = model.training_text and model.training_text.context_sentences
+        for text, is_several in zip(_lines(inputs), several, strict=True):
+            is_whole = not most or is_several or (whole and "\n" in text.strip())
+            found.append([text] if is_whole else _split(text, most))
         return found
 
     async def _joined(self, model, signature, inputs, parts):
@@ -82,8 +84,18 @@ class LineTranslations:
                 {name: array[row, ...] for name, array in outputs.items()}
                 for row in range(len(some["text"]))
             ]
-        joined = [_joined_row([found.popleft() for _ in each]) for each in parts]
+        joined = [_joined_row(each, [found.popleft() for _ in each]) for each in parts]
         return {name: _stacked([row[name] for row in joined]) for name in joined[0]}
+
+
+def _split(text, most):
+    """Splits lines of more than `most` sentences; the first part of a new line has a line feed."""
+    found = []
+    for line in text.strip().split("\n"):
+        parts = sentences(line)
+        first, *others = parts if len(parts) > most else [line]
+        found += [f"\n{first}" if found else first, *others]
+    return found if len(found) > 1 + text.strip().count("\n") else [text]
 
 
 def _about_lines(message, owners):
@@ -91,13 +103,17 @@ def _about_lines(message, owners):
     return _ROW.sub(lambda match: f"{match[1]}{owners[int(match[2])]}", message)
 
 
-def _joined_row(parts):
-    """Joins the outputs for the parts of a line, each name -> array; the first of each counts."""
-    joined = {name: value.copy() for name, value in parts[0].items()}
+def _joined_row(parts, outputs):
+    """Joins the outputs for the parts of a text, each name -> array; the first of each counts."""
+    joined = {name: value.copy() for name, value in outputs[0].items()}
     if len(parts) > 1:
-        texts, scores = ([part[name].flat[0] for part in parts] for name in _OUTPUTS)
-        joined["translation"].flat[0] = b" ".join(filter(None, texts))
-        joined["score"].flat[0] = np.mean(scores)
+        texts, scores = ([output[name].flat[0] for output in outputs] for name in _OUTPUTS)
+        text = texts[0]
+        for part, more in zip(parts[1:], texts[1:], strict=True):
+            text += (b"\n" if part[0] == "\n" else b" " if text and more else b"") + more
+        joined["translation"].flat[0] = text
+        real = [score for part, score in zip(parts, scores, strict=True) if part.strip()]
+        joined["score"].flat[0] = np.mean(real)
     return joined
 
 

@@ -1,6 +1,7 @@
 """The text that a run is trained and judged on: sentence pairs, or a target language alone."""
 
 import itertools
+import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -43,6 +44,7 @@ class PairText(NamedTuple):
 
     train: tuple  # (source `FileLines`, target `FileLines`)
     valid: tuple  # (source lines, target lines), lists of str
+    valid_names: Sequence[str] = ()  # Of the text of each pair of `valid`, if there are several.
     tags: Sequence[str] = ()  # Of the target language of each corpus, if there are several.
 
     @classmethod
@@ -57,7 +59,7 @@ class PairText(NamedTuple):
         if languages := options["target_languages"]:
             tags = tags_of(languages, len(train[0].sizes), "target_languages")
             train, valid = ((streams.TaggedLines(s, tags), t) for s, t in (train, valid))
-        return cls(train, tuple(map(list, valid)), tags)
+        return cls(train, *_in_turn(valid), tags)
 
     def hashes(self) -> dict[str, str]:
         """Returns the entries of config.json that identify the text."""
@@ -68,9 +70,9 @@ class PairText(NamedTuple):
             "corpus_lines": ",".join(map(str, self.train[0].sizes)),
         }
 
-    def record(self) -> TrainingText:
+    def record(self, options: dict[str, Any]) -> TrainingText:
         """Reads the training text once; returns what it is like, a `TrainingText`."""
-        return TrainingText.of(self.train[0].plain, self.train[1])
+        return TrainingText.of(self.train[0].plain, self.train[1], options["context_sentences"])
 
     def train_tokenizer(self, options: dict[str, Any]) -> Tokenizer:
         """Makes the `Tokenizer` of a new run; reports what a ready one cannot write."""
@@ -108,6 +110,22 @@ class PairText(NamedTuple):
         return Encoded(corpus, sizes, valid)
 
 
+def _in_turn(sides):
+    """Returns lists of the lines, a line of each text in turn, and the name of each one's text.
+
+    So the first lines, of which BLEU is computed, are of all texts. There are no names of one text.
+    """
+    lines, sizes = [list(side) for side in sides], sides[0].sizes
+    if len(sizes) == 1:
+        return tuple(lines), ()
+    owners = np.repeat(range(len(sizes)), sizes)
+    order = np.lexsort([owners, np.concatenate(list(map(range, sizes)))])
+    paths = list(zip(*(map(str, side.paths) for side in sides), strict=True))
+    short = [tuple(os.path.basename(path) for path in pair) for pair in paths]
+    names = [" to ".join(pair) for pair in (short if len({*short}) == len(short) else paths)]
+    return tuple([side[i] for i in order] for side in lines), [names[owners[i]] for i in order]
+
+
 class TargetText(NamedTuple):
     """Sentences of the target language, for a language model."""
 
@@ -116,6 +134,7 @@ class TargetText(NamedTuple):
     source: streams.FileLines
     train: streams.FileLines  # of any size
     valid: tuple  # (list of str,) * 2
+    valid_names: Sequence[str] = ()
 
     @classmethod
     def open(cls, splits: dict[str, Any], options: dict[str, Any]) -> "TargetText":
@@ -141,7 +160,7 @@ class TargetText(NamedTuple):
             "validation_text": encoding.text_hash([], self.valid[1]),
         }
 
-    def record(self) -> None:
+    def record(self, options: dict[str, Any]) -> None:
         """Returns None: a language model gets no source text that could be unlike this one."""
 
     def train_tokenizer(self, options: dict[str, Any]) -> Tokenizer:

@@ -91,7 +91,7 @@ class Log:
 
     def validation(self, evaluation: Evaluation) -> None:
         """Records a validation."""
-        figures = {**evaluation.figures(), "skipped_steps": self.state["skipped_steps"]}
+        figures = {**evaluation.all_figures(), "skipped_steps": self.state["skipped_steps"]}
         self._record("valid", figures)
         self._board.samples(evaluation, self.state["step"])
 

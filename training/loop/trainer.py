@@ -269,6 +269,8 @@ class Trainer:
         self.progress.say(
             f"step {state['step']:,}, epoch {self.log.epoch()}: {evaluation}{verdict}"
         )
+        for name, text in evaluation.texts:
+            self.progress.say(f"    {name}: {text}")
         for source, reference, output in evaluation.samples:
             self.progress.say(f"    {source}\n      -> {output}\n       = {reference}")
         self.budget.validation = time.monotonic() - began

@@ -1,9 +1,11 @@
 """Validation perplexity and BLEU."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from nmt_zoo.data_pipeline.batching import Batching
@@ -32,6 +34,8 @@ class Evaluation(NamedTuple):
     # Of the first sample: (`[T, S]` weights, source pieces, target pieces); None if there is no
     # sample, it is too long for a picture, or the model does not align words.
     attention: tuple | None = None
+    # The name and the scores of each text, if there are several.
+    texts: tuple[tuple[str, "Evaluation"], ...] = ()
 
     @property
     def is_finite(self) -> bool:
@@ -47,6 +51,13 @@ class Evaluation(NamedTuple):
             return "valid perplexity is not finite"
         bleu = "" if self.bleu is None else f", BLEU {self.bleu:.2f} (greedy)"
         return f"valid perplexity {self.perplexity:.2f}{bleu}"
+
+    def all_figures(self) -> dict[str, float]:
+        """Returns the `figures`, and those of each text with its name before them."""
+        own = self.figures()
+        for text, found in self.texts:
+            own |= {f"{text}: {name}": value for name, value in found.figures().items()}
+        return own
 
     def is_better(self, best: dict[str, float] | None, by: str) -> bool:
         """Returns whether this evaluation beats the `figures` of an earlier one, `best`.
@@ -83,6 +94,10 @@ def perplexity(nll: float) -> float:
         return math.inf
 
 
+def _longest(corpus):
+    return int(max(side.lengths.max() for side in corpus))
+
+
 @dataclass(eq=False)
 class Evaluator:
     """Scores a model with its current weights."""
@@ -98,34 +113,67 @@ class Evaluator:
     _: KW_ONLY
     tokenize: str = USUAL  # Tokenisation of BLEU.
     num_samples: int = 3  # Translations to show.
+    # Of the text of each pair of the corpus, and so of the lines, which are its head; if there are
+    # several texts.
+    names: Sequence[str] = ()
 
     def __post_init__(self):
         references = self.translator.tokenizer.target_words(self.target_lines)
-        pairs = list(zip(self.source_lines, references, strict=True))
-        pairs = [pair for pair in pairs if not is_blank(pair[1])]
-        self.source_lines = [source for source, _ in pairs]
-        self.target_lines = [target for _, target in pairs]
-        longest = int(max(side.lengths.max() for side in self.corpus))
-        self.batches = batches(self.corpus, Batching(max(self.max_tokens, longest)))
+        names = self.names[: len(references)] or [""] * len(references)
+        rows = list(zip(self.source_lines, references, names, strict=True))
+        rows = [row for row in rows if not is_blank(row[1])]
+        self.source_lines = [source for source, *_ in rows]
+        self.target_lines = [target for _, target, _ in rows]
+        self._line_names = [name for *_, name in rows]
+        corpora = {"": self.corpus}
+        if self.names:
+            corpora = {name: self._text(name) for name in dict.fromkeys(self.names)}
+        self.batches = {
+            name: batches(corpus, Batching(max(self.max_tokens, _longest(corpus))))
+            for name, corpus in corpora.items()
+        }
+
+    def _text(self, name):
+        rows = np.flatnonzero([other == name for other in self.names])
+        return EncodedCorpus(*(side.take(rows) for side in self.corpus))
 
     def __call__(self) -> Evaluation:
-        nll = tokens = 0.0
-        for batch in self.batches:
-            batch_nll, batch_tokens = self.update.evaluate(batch)["nll"]
-            nll += float(batch_nll)
-            tokens += float(batch_tokens)
-        found = Evaluation(perplexity(nll / tokens), None, [])
+        sums = {name: self._nll(some) for name, some in self.batches.items()}
+        nll, tokens = map(sum, zip(*sums.values(), strict=True))
+        texts = {}
+        if self.names:
+            texts = {n: Evaluation(perplexity(a / b), None, []) for n, (a, b) in sums.items()}
+        found = Evaluation(perplexity(nll / tokens), None, [], texts=tuple(texts.items()))
         if not (self.source_lines and found.is_finite):
             return found
         best = [hypotheses[0] for hypotheses in self.translator.translate(self.source_lines)]
         outputs = [translation.text for translation in best]
-        bleu = self._bleu(outputs)
         samples = list(zip(self.source_lines, self.target_lines, outputs, strict=True))
-        attention = self._attention(self.source_lines[0], best[0].ids)
-        return Evaluation(found.perplexity, bleu, samples[: self.num_samples], attention)
+        for name, text in texts.items():
+            some = [s for s, of in zip(samples, self._line_names, strict=True) if of == name]
+            texts[name] = text._replace(bleu=self._bleu(some))
+        return found._replace(
+            bleu=self._bleu(samples),
+            samples=samples[: self.num_samples],
+            texts=tuple(texts.items()),
+            attention=self._attention(self.source_lines[0], best[0].ids),
+        )
 
-    def _bleu(self, outputs):
-        scores = corpus_scores(outputs, [self.target_lines], tokenize=self.tokenize)
+    def _nll(self, some):
+        """Returns the (negative log-likelihood, number of tokens) of some batches."""
+        nll = tokens = 0.0
+        for batch in some:
+            batch_nll, batch_tokens = self.update.evaluate(batch)["nll"]
+            nll += float(batch_nll)
+            tokens += float(batch_tokens)
+        return nll, tokens
+
+    def _bleu(self, samples):
+        """Returns BLEU of (source, reference, translation); None without lines."""
+        if not samples:
+            return None
+        _, references, outputs = zip(*samples, strict=True)
+        scores = corpus_scores(list(outputs), [list(references)], tokenize=self.tokenize)
         return scores["bleu"].score
 
     def _attention(self, source_line, target_ids):

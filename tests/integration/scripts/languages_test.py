@@ -9,6 +9,7 @@ import pytest
 from nmt_zoo.data_pipeline.streams import FileLines, TaggedLines
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.model_directory.metrics import read_records
 from tests.running import run_script, train
 from tests.tiny import SMALL_FLAGS, corpus_flags
 
@@ -53,6 +54,15 @@ def test_a_model_knows_its_languages_and_resumes(corpus, trained):
     assert done.status == 0, done.err
     one, two = (ModelDirectory(path).read_best()[0] for path in (trained, folder / "parts"))
     assert all((one[name] == two[name]).all() for name in one)
+
+
+def test_each_validation_text_has_its_scores(trained):
+    (valid, *_) = (r for r in read_records(trained / "metrics.jsonl") if r["kind"] == "valid")
+    names = [f"valid.source to {name}" for name in ("valid.target", "valid_target.back")]
+    for name in names:
+        assert valid[f"{name}: perplexity"] > 1 and valid[f"{name}: bleu"] >= 0
+    lower, upper = sorted(valid[f"{name}: perplexity"] for name in names)
+    assert lower <= valid["perplexity"] <= upper
 
 
 def test_translations_are_asked_for_by_language(corpus, trained, capsys):

@@ -17,6 +17,7 @@ from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.batching import Batching
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.encoding import encode_pairs
 from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.static_shapes import choose_shapes
@@ -517,6 +518,26 @@ def test_lines_without_a_reference_are_not_translated(directory, corpus, tokeniz
     half = Evaluator(update, translator, corpus, text[0][::2], text[1][::2], max_tokens=64)()
     assert found.bleu == half.bleu and [s for s, *_ in found.samples] == text[0][:6:2]
     assert Evaluator(update, translator, corpus, ["a"], [" "], max_tokens=64)().bleu is None
+
+
+def test_each_of_several_texts_has_its_scores(directory, corpus, tokenizer, text):
+    update = GradientUpdate(directory.new_model(), adam(learning_rate=1e-3, warmup_steps=10))
+    translator = Translator(update.model, tokenizer, beam_size=1)
+    names = ["ab"[i % 2] for i in range(corpus.num_pairs)]
+    whole = Evaluator(update, translator, corpus, *text, max_tokens=64)()
+    found = Evaluator(update, translator, corpus, *text, max_tokens=64, names=names)()
+    assert found.perplexity == pytest.approx(whole.perplexity, rel=1e-5)
+    assert found.bleu == whole.bleu and found.samples == whole.samples and not whole.texts
+    for place, (name, scores) in enumerate(found.texts):
+        rows = np.arange(place, corpus.num_pairs, 2)
+        part = EncodedCorpus(*(side.take(rows) for side in corpus))
+        lines = [side[place::2] for side in text]
+        alone = Evaluator(update, translator, part, *lines, max_tokens=64)()
+        assert name == "ab"[place] and scores.bleu == alone.bleu
+        assert scores.perplexity == pytest.approx(alone.perplexity, rel=1e-5)
+        assert found.all_figures()[f"{name}: bleu"] == alone.bleu
+    few = Evaluator(update, translator, corpus, text[0][:1], text[1][:1], 64, names=names)()
+    assert [scores.bleu is None for _, scores in few.texts] == [False, True]
 
 
 def test_references_in_pieces_are_joined_as_translations_are(corpus, tmp_path):

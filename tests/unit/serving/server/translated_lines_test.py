@@ -1,6 +1,7 @@
 """Lines of several sentences, and warnings about unusual lines, in requests to the server."""
 
 import asyncio
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,7 +26,7 @@ class Queue:
         if "bad" in lines:
             raise Refusal(400, f"text[{lines.index('bad')}] is bad")
         scores = np.array([-float(len(line)) for line in lines], np.float32)
-        texts = np.array([line.upper().encode() for line in lines], object)
+        texts = np.array([line.strip().upper().encode() for line in lines], object)
         if "n_best" not in inputs:
             return {"translation": texts, "score": scores}
         most = max(1, inputs["n_best"].max())
@@ -56,6 +57,16 @@ def test_sentences_of_a_line_are_translated_by_themselves_and_joined_a_few_rows_
     assert answer(lines, "never")[0]["score"][0] == -len(lines[0])
     assert answer(lines, training_text=None)[0]["score"][0] == -len(lines[0])
     assert answer(lines, "always", None)[0]["score"][0] == -9
+
+
+def test_a_text_of_several_lines_keeps_them():
+    text = "a dog . a cat .\n\none dog\n"
+    found, _ = answer([text])
+    assert found["translation"] == [b"A DOG . A CAT .\n\nONE DOG"]
+    assert found["score"] == [np.float32(-(7 + 7 + 8) / 3)]
+    assert answer(["a dog .\na cat ."])[0]["score"] == [-15]  # The model finds its lines itself.
+    in_documents = dataclasses.replace(TEXT, context_sentences=1)
+    assert answer([text], training_text=in_documents)[0]["score"] == [-len(text)]
 
 
 def test_lines_with_several_translations_stay_whole_beside_those_in_parts():
