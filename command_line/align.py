@@ -22,6 +22,7 @@ from nmt_zoo.common import process
 process.start(tensorflow=False)
 
 import dataclasses
+import itertools
 import sys
 from typing import Any
 
@@ -40,6 +41,7 @@ from nmt_zoo.decoding.alignment.lexicons import (
 from nmt_zoo.decoding.alignment.links import (
     AGREED,
     SYMMETRISATIONS,
+    GoldAlignment,
     read_directions,
     read_gold,
     score_alignments,
@@ -53,6 +55,9 @@ from nmt_zoo.training.ways.expectation_maximisation.corpus_links import Links
 _JOINED = (*SYMMETRISATIONS, "agree")
 _TEXT, _TRAINING, _INSTEAD = "Text and links", "Training on the text", "Instead of training"
 _CHOICE, _SCORES = "Choice of links", "Scores"
+_HEADS = "mean", "auto"
+# Pairs of which links are learnt, and with whose links heads are compared, by --head=auto.
+_TO_LEARN, _TO_JUDGE = 20_000, 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,8 +107,9 @@ class Arguments(flag_values.Arguments):
     head: str = flag(
         _INSTEAD,
         "",
-        "Attention head of that layer, counted from 1, or mean. Default: mean if --layer is given; "
-        "otherwise the model's choice.",
+        "Attention head of that layer, counted from 1, or mean. auto: the head of any layer that "
+        "agrees best with a model that is trained on the text, as without --model_dir. Default: "
+        "mean if --layer is given; otherwise the model's choice.",
     )
     from_alignments: list[str] = flag(
         _INSTEAD, [], "File of links to use instead of a model, or two files to join."
@@ -207,6 +213,30 @@ def train_and_align(asked: Arguments, sides: Any) -> tuple[list[Links], dict[str
     return found, record
 
 
+def best_head(model: Any, tokenizer: Any, text: ParallelText, name: str) -> dict[str, Any]:
+    """Returns the `layer` and `head` that agree best with links that are trained on a text."""
+    from nmt_zoo.decoding.alignment.head_summaries import summarise_heads
+
+    known, judged = (
+        ParallelText(text.names, tuple(side[:most] for side in text.lines))
+        for most in (_TO_LEARN, _TO_JUDGE)
+    )
+    sides = [text_alignment.number_words(side) for side in known.words()]
+    iterations = text_alignment.ITERATIONS["fertility"]
+    (links,) = text_alignment.align_with_fertilities(
+        sides, iterations, threshold=text_alignment.LIKELY
+    )
+    gold = [GoldAlignment(*[frozenset(pair)] * 2) for pair in itertools.islice(links, _TO_JUDGE)]
+    heads = summarise_heads(model, tokenizer, judged, name=name, gold=gold).heads
+    best = min((head for head in heads if head.score), key=lambda head: head.score.aer)
+    print(
+        f"{name}: layer {best.layer}, head {best.head} differs least from links that were trained "
+        f"on {len(known.lines[0]):,} pairs of the text (AER {best.score.aer:.4f} against them)",
+        file=sys.stderr,
+    )
+    return {"layer": best.layer, "head": best.head}
+
+
 def align_with_models(asked: Arguments, text: ParallelText) -> tuple[list[Any], dict[str, Any]]:
     """Aligns a `ParallelText` with models of train.py.
 
@@ -224,10 +254,13 @@ def align_with_models(asked: Arguments, text: ParallelText) -> tuple[list[Any], 
             languages = asked.languages if side == "forward" else asked.languages[::-1]
             model, tokenizer, config = directory.load(languages=languages)
             name = f"the {config['model']} of {path}"
-            options = {"layer": asked.layer, "head": number_or("head", asked.head, "mean")}
+            options = {"layer": asked.layer, "head": number_or("head", asked.head, *_HEADS)}
+            if asked.head == "auto":
+                way = text if side == "forward" else text.swapped()
+                options |= best_head(model, tokenizer, way, name)
             aligners[side] = Aligner(model, tokenizer, name=name, **options)
             training = {"parameters": model.count_params(), "training": directory.summary()}
-            records[side] = {**config, **training}
+            records[side] = {**config, **training, **options}
     if asked.symmetrise == "agree":
         return [align_agreeing(text, **aligners, threshold=asked.least)], records
     return align_directions(text, **aligners, threshold=asked.least), records
@@ -311,7 +344,7 @@ def main(argv: list[str]) -> int:
     """Aligns a text; or, given only a model and a lexicon, writes the model's own table."""
     del argv
     asked = read(Arguments)
-    number_or("head", asked.head, "mean")
+    number_or("head", asked.head, *_HEADS)
     if asked.lexicon and asked.model_dir and asked.given <= {"model_dir", "lexicon", "threshold"}:
         write_table(asked)
     else:

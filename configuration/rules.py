@@ -149,6 +149,7 @@ _ALIGN = (
         "it is for training",
     ),
     *_each(("layer", "head"), ("model_dir", "reverse_model_dir")),
+    Rule("head=auto", (), ("layer",), "it chooses the layer, too"),
 )
 _EXPORT = (
     Rule("", ("model_dir",), (), "the directory of the trained model"),

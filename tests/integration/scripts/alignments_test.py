@@ -4,6 +4,7 @@ The models that are loaded are not trained: the weights of an `ibm1_factored` en
 so all links are known.
 """
 
+import itertools
 import json
 import random
 import re
@@ -222,6 +223,21 @@ def write_dictionary_text(count=60):
         lines["true"].append(" ".join(f"{i}-{j}" for j, i in enumerate(order)))
     for name, text in lines.items():
         Path(name).write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
+
+
+def test_the_head_that_is_chosen_agrees_best_with_links_of_the_text(run):
+    write_dictionary_text()
+    text = ("--source=a", "--target=b")
+    assert run(*text, "--alignments=own").status == 0
+    deep = (*text, "--model_dir=deep", "--gold=own")
+    found = {}
+    for layer, head in itertools.product((1, 2), (*range(1, SMALL["num_heads"] + 1), "mean")):
+        done = run(*deep, f"--layer={layer}", f"--head={head}")
+        found[f"layer {layer}, head {head}"] = float(re.search("AER ([0-9.]+)", done.out)[1])
+    done = run(*deep, "--head=auto")
+    chosen = re.search(r"deep: (layer \d, head \w+) differs least", done.err)[1]
+    assert found[chosen] == min(found.values()) < max(found.values())
+    assert f"AER {found[chosen]:.4f}" in done.err and f"AER {found[chosen]:.4f}" in done.out
 
 
 @pytest.mark.parametrize("model", ITERATIONS)
