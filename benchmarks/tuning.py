@@ -74,7 +74,7 @@ def main(argv):
             common = [f"--init_from={FLAGS.model_dir}", f"--model_dir={tuned}"]
             limits = [f"--max_minutes={FLAGS.minutes}", f"--learning_rate={rate}"]
             run(["train.py", *common, *limits, *texts])
-            record["bleu"][rate] = scores(tuned, rate)
+            record["bleu"][rate] = {**scores(tuned, rate), "tuned": True}
     return 0
 
 

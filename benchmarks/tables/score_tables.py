@@ -275,6 +275,42 @@ def _seconds(record, way):
         yield "-" if found is None else f"{found / record['translated']:.3f}"
 
 
+LANGUAGES_COLUMNS = ("pair", "a model for it alone", "one model", "the same, by way of English")
+TUNING_COLUMNS = ("model", "BLEU on new text", "BLEU on old text")
+PRONOUNS_COLUMNS = ("sentences of context", "right when translated", "right when scored")
+
+
+def languages_table():
+    """Makes a row of BLEU and chrF for each pair of languages of benchmarks/languages.py."""
+    rows = []
+    for pair, found in read("languages")["pairs"].items():
+        ways = (found.get(way) for way in ("alone", "one", "cascade"))
+        cells = (f"{r['bleu']:.2f} / {r['chrf']:.2f}" if r else "" for r in ways)
+        rows.append((pair + ("" if "alone" in found else ", never seen together"), *cells))
+    return markdown([LANGUAGES_COLUMNS, *rows])
+
+
+def tuning_table():
+    """Makes a row for each learning rate of benchmarks/tuning.py, and one for the model before."""
+    rows = [
+        (
+            f"after `--learning_rate={name}`" if found.get("tuned") else name,
+            *(f"{found[kind]:.2f}" for kind in ("new", "old")),
+        )
+        for name, found in read("tuning")["bleu"].items()
+    ]
+    return markdown([TUNING_COLUMNS, *rows])
+
+
+def pronouns_table():
+    """Makes a row for each model of benchmarks/pronouns.py."""
+    rows = [
+        (context, *(f"{found[way]:.1%}" for way in ("translated", "scored")))
+        for context, found in read("pronouns")["right"].items()
+    ]
+    return markdown([PRONOUNS_COLUMNS, *rows])
+
+
 CHANNEL_COLUMNS = ("model", "alone", "with the language model", "as a noisy channel")
 
 WAYS = ("direct", "fusion", "channel")
