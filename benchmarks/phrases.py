@@ -1,8 +1,9 @@
-"""Compares models of phrases with Thot, IBM Model 2 and networks, by amount of text.
+"""Compares models of words, phrases and networks, and Thot, by amount of text.
 
     python benchmarks/phrases.py --multi30k=data/multi30k --europarl=data/europarl10k \\
         --thot=thot/bin/python
     python benchmarks/phrases.py --only=multi30k_1000 --systems=phrase_based
+    python benchmarks/phrases.py --only=multi30k_29000 --systems=lstm_luong,gru_bahdanau --minutes=3
 
 Multi30k English-German is lower-cased and tokenised as sacreBLEU's 13a; Europarl German-English is
 both already. --thot is the Python of an environment with `sil-machine[thot]`. Feature weights are
@@ -34,6 +35,18 @@ from nmt_zoo.command_line import console
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.files import read_lines, write_lines
 from nmt_zoo.decoding.scores import corpus_scores
+from nmt_zoo.model_directory.metrics import read_records
+
+# The networks have their default settings for the size of the text, and --minutes.
+NETWORKS = (
+    *("attention_ibm1", "attention_ibm2", "lstm_seq2seq", "gru_bahdanau", "lstm_luong"),
+    *("lstm_conv", "lstm_lexical", "rnn_attention", "transformer_simple"),
+    *("transformer_coursework", "transformer_tiny"),
+)
+STATISTICAL = ("ibm1", "ibm2", "hmm_alignment", "ibm2_lm", "phrase_based", "hiero")
+SYSTEMS = ("thot", *STATISTICAL, *NETWORKS)
+# Those of all texts by default.
+_USUAL = ("phrase_based", "hiero", "thot", "ibm2_lm", "lstm_lexical", "transformer_tiny")
 
 FLAGS = flags.FLAGS
 
@@ -43,7 +56,8 @@ flags.DEFINE_string("runs", "runs/phrases", "Folder for texts and model director
 flags.DEFINE_string("thot", "", "Python with the package sil-machine[thot]; empty: without Thot.")
 flags.DEFINE_integer("thot_seconds", 300, "Longest search for Thot's weights, for each of two.", 1)
 flags.DEFINE_list("only", [], "Names of the texts. Default: all.")
-flags.DEFINE_list("systems", [], "Names of the systems. Default: all.")
+flags.DEFINE_list("systems", list(_USUAL), "Names of the systems.")
+flags.DEFINE_integer("minutes", 10, "Minutes of training for each network.", 1)
 
 RESULTS = ROOT / "docs" / "results" / "phrases"
 TEXTS = {
@@ -51,16 +65,6 @@ TEXTS = {
     **{f"europarl_{count}": ("europarl", "de", "en", count) for count in (10000, 300)},
 }
 _FILES = {"train": "train", "valid": "val", "test": "test"}
-# System -> flags of train.py. The networks have their default settings for the size of the text,
-# and as long as the phrases' training and tuning may take.
-SYSTEMS = {
-    "phrase_based": ["--model=phrase_based"],
-    "hiero": ["--model=hiero"],
-    "thot": [],
-    "ibm2_lm": ["--model=ibm2"],
-    "lstm_lexical": ["--model=lstm_lexical", "--max_minutes=10"],
-    "transformer_tiny": ["--model=transformer_tiny", "--max_minutes=10"],
-}
 _MULTI30K_TEST = "test_2016_flickr"
 
 
@@ -95,10 +99,14 @@ def train_flags(folder, model_dir):
 def with_zoo(system, folder, output):
     """Trains and runs a system of the zoo; returns what is recorded of it."""
     model_dir = Path(FLAGS.runs, folder.name, system)
-    command = ["train.py", *SYSTEMS[system], *train_flags(folder, model_dir)]
+    limit = [f"--max_minutes={FLAGS.minutes}"] if system in NETWORKS else []
+    name = system.removesuffix("_lm")
+    command = ["train.py", f"--model={name}", *limit, *train_flags(folder, model_dir)]
     began = time.monotonic()
     run(command)
     record = {"training_seconds": round(time.monotonic() - began, 1), "command": [command]}
+    valid = [r for r in read_records(model_dir / "metrics.jsonl") if r.get("bleu") is not None]
+    record["curve"] = [[round(r["seconds"], 1), round(r["bleu"], 2)] for r in valid]
     arguments = [f"--model_dir={model_dir}"]
     if system == "ibm2_lm":
         language = Path(FLAGS.runs, folder.name, "lm")
