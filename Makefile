@@ -8,7 +8,7 @@ ROOMS := $(filter-out nmt_zoo tests,$(patsubst %/__init__.py,%,$(wildcard */__in
 # Two processes; the one that ends first takes tests from the other.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo docs check test test-slow test-kills test-mutations clean
+.PHONY: demo docs figures check test test-slow test-kills test-mutations clean
 
 # One environment for both; made anew when the lists of packages change. Compiled on all cores, as
 # pip would take one; what does not compile is a template that nothing imports.
@@ -23,6 +23,9 @@ endef
 	$(install)
 
 .venv/dev: requirements-dev.txt .venv/run
+	$(install)
+
+.venv/docs: requirements-docs.txt .venv/run
 	$(install)
 
 demo: .venv/run
@@ -48,8 +51,14 @@ demo: .venv/run
 	@echo "  $(BIN)/python visualize_attention.py --model_dir=$(DEMO) --source='We believe that the old man is happy .'"
 	@echo "  and README.md, for a model of your own text"
 
+# The tour, run page by page, the manual and the interface of Python as a site in build/site. Without
+# running the tour: `make docs EXECUTE_TOUR=false`.
+export EXECUTE_TOUR ?= true
+docs: .venv/docs
+	PYTHONPATH=$(CURDIR) NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
 # The figures and pictures in README.md and docs/, from `make demo` and docs/results/.
-docs: demo
+figures: demo
 	$(BIN)/python benchmarks/demo_record.py
 	$(BIN)/python benchmarks/results_table.py
 

@@ -1,4 +1,4 @@
-"""Writes what README.md says of `make demo`: its record and its two pictures. `make docs` runs it.
+"""Writes what README.md says of `make demo`: its record and its two pictures. `make figures` runs it.
 
     python benchmarks/demo_record.py
 

@@ -244,7 +244,8 @@ class TrainedModel:
         return f"the model in {self.model_dir}"
 
     def __repr__(self) -> str:
-        return f"<{self.config['model']} of {self.model_dir}>"
+        presets = "+".join(directory.config()["model"] for directory in self._directories)
+        return f"<{presets} of {self.model_dir}>"  # Nothing is loaded, so a language model, too.
 
 
 def _check_pairs(sources: Sequence[str], targets: Sequence[str]) -> None:

@@ -1,0 +1,60 @@
+"""Puts the documents of the top level into the site, mends their links, and draws equations."""
+
+import html
+import os
+import re
+from pathlib import Path
+
+from latex2mathml.converter import convert
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parents[1]
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # The kernels that run the tour inherit it.
+TOP = ("README.md", "BUILD.md", "CONTRIBUTING.md", "CHANGELOG.md")
+# An equation in a Markdown file, which an extension has marked, or in a notebook.
+_MARKED = re.compile(r'<(div|span) class="arithmatex">\\[\[(](.*?)\\[\])]</\1>', re.DOTALL)
+_DOLLARS = re.compile(r"(\$\$?)(?!\s)([^$]+?)(?<!\s)\1")
+_CODE = re.compile(r"(<pre.*?</pre>|<code.*?</code>)", re.DOTALL)
+_LINK = re.compile(r"(\]\()(?!https?:|#|mailto:)([^)#\s]+)")
+
+
+def on_files(files, config):
+    """Adds the documents of the top level."""
+    for name in TOP:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Makes links lead from where the page is in the site; names what is not in it without a link."""
+    folder = ROOT if page.file.src_uri in TOP else (ROOT / "docs" / page.file.src_uri).parent
+
+    def mended(match):
+        target = (folder / match[2]).resolve()
+        if target.parent == ROOT and target.name in TOP:
+            inside = Path(target.name)
+        elif (
+            target.is_relative_to(ROOT / "docs") and "results" not in target.relative_to(ROOT).parts
+        ):
+            inside = target.relative_to(ROOT / "docs")
+        else:
+            return match[0]
+        depth = page.file.src_uri.count("/")
+        return f"{match[1]}{'../' * depth}{inside}"
+
+    return _LINK.sub(mended, markdown)
+
+
+def on_page_content(content, page, config, files):
+    """Writes equations as MathML, which browsers draw without a script."""
+    content = _MARKED.sub(lambda found: _mathml(found[2], found[1] == "div"), content)
+    if not page.file.src_uri.startswith("tour/"):
+        return content
+    parts = _CODE.split(content)
+    parts[::2] = [_DOLLARS.sub(lambda m: _mathml(m[2], m[1] == "$$"), part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _mathml(equation, is_block):
+    return convert(html.unescape(equation), display="block" if is_block else "inline")

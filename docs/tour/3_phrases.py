@@ -1,0 +1,113 @@
+# %% [markdown]
+# # 3. Phrases
+#
+# "por qué" is one thing, and so is "of course". From 2003, systems translated phrases: any run of words whose links stay inside a
+# run of words of the other side (Koehn, Och and Marcu 2003). For ten years this was machine translation. The best translation is
+# a sum of features with weights:
+#
+# $$\hat e = \arg\max_{e,\,d} \sum_k \lambda_k\, h_k(f, e, d)$$
+#
+# with phrase probabilities in both directions, a language model, how far phrases jump, and how many there are; the weights are
+# tuned on a validation text.
+
+# %%
+import inspect
+from pathlib import Path
+
+import nmt_zoo
+from nmt_zoo.training.ways.phrases import extraction
+
+place = Path("runs/tour/3")
+print(inspect.getdoc(extraction))
+
+# %% [markdown]
+# ## The included corpus
+#
+# Without a text, `train.py` makes one: 5,000 sentences of a small grammar, English and German, with agreement, word order and rare
+# words. A few hundred pairs are enough for phrases; networks would be lost with so few.
+#
+# ```
+# python train.py --model=phrase_based --train_source=a.en --train_target=a.de ... --model_dir=runs/phrases
+# ```
+
+# %%
+import random
+
+nouns = {"dog": ("der", "den", "Hund"), "man": ("der", "den", "Mann"), "cat": ("die", "die", "Katze")}
+verbs = {"sees": "sieht", "hears": "hört", "bites": "beißt", "likes": "mag"}
+times = {"today": "heute", "of course": "natürlich", "every day": "jeden Tag", "": ""}
+draw = random.Random(1)
+
+
+def pair():
+    """Returns a sentence and its translation."""
+    one, other = draw.choice(list(nouns)), draw.choice(list(nouns))
+    verb, time = draw.choice(list(verbs)), draw.choice(list(times))
+    source = f"{time} the {one} {verb} the {other}".strip()
+    subject, object_ = f"{nouns[one][0]} {nouns[one][2]}", f"{nouns[other][1]} {nouns[other][2]}"
+    if time:  # The verb is the second part of a German sentence.
+        return source, f"{times[time]} {verbs[verb]} {subject} {object_}"
+    return source, f"{subject} {verbs[verb]} {object_}"
+
+
+sources, targets = map(list, zip(*(pair() for _ in range(400))))
+text = {"train_source": sources[:300], "train_target": targets[:300]}
+text |= {"valid_source": sources[300:], "valid_target": targets[300:]}
+model = nmt_zoo.train("phrase_based", model_dir=place / "phrases", data_dir="runs/tour/data", **text)
+
+# %%
+list(model.translate(["of course the cat hears the dog", "every day the man bites the dog"]))
+
+# %%
+assert model.translate(["of course the cat hears the dog"])[0] == "natürlich hört die Katze den Hund"
+
+# %% [markdown]
+# "of course" became one word, and verb and subject changed places: a phrase pair such as "the cat hears" / "hört die Katze" has it
+# inside. A picture of what each phrase became:
+
+# %%
+from nmt_zoo.command_line.calls import call
+
+call(
+    "visualize_attention",
+    model_dir=place / "phrases",
+    source="of course the cat hears the dog",
+    attention="tree",
+    output=place / "phrases.png",
+)
+
+# %%
+from IPython.display import Image
+
+Image(filename=str(place / "phrases.png"))
+
+# %% [markdown]
+# ## Phrases with gaps
+#
+# "X₁ sees X₂" becomes "X₁ sieht X₂", whatever stands in the gaps. Such rules (Chiang 2007) are learnt from the same links, and a
+# translation is a tree. `--model=hiero` is the same command.
+
+# %%
+hiero = nmt_zoo.train("hiero", model_dir=place / "hiero", data_dir="runs/tour/data", **text)
+call(
+    "visualize_attention",
+    model_dir=place / "hiero",
+    source="of course the cat hears the dog",
+    attention="tree",
+    output=place / "hiero.png",
+)
+Image(filename=str(place / "hiero.png"))
+
+# %% [markdown]
+# ## Exercises
+#
+# 1. Translate "every day the cat likes the cat". The object "die Katze" looks like the subject. Does the model care?
+# 2. What would happen to "natürlich" if "of" and "course" were linked to different words by the aligner?
+#
+# <details><summary>Answers</summary>
+#
+# 1. No: it copies phrases it has seen, and both forms are equal.
+# 2. A phrase pair must contain all words that its words are linked with. So the smallest pair would grow to cover both of them, or
+# there would be none: errors of the alignment become missing phrases.
+#
+# </details>

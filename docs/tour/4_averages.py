@@ -1,0 +1,106 @@
+# %% [markdown]
+# # 4. One sign moves: from alignment to attention
+#
+# The table of Model 1 has a number for each pair of words. Write it as a product of two matrices instead, U for target words and V
+# for source words, each with a row of $d$ numbers for each word, and let a softmax make probabilities:
+#
+# $$P(e \mid f) = \prod_i \sum_j \frac{1}{n}\, \big[\mathrm{softmax}(U V_{f_j})\big]_{e_i}$$
+#
+# This is `ibm1_factored`. Now take the average *inside* the softmax:
+#
+# $$P(e \mid f) = \prod_i \Big[\mathrm{softmax}\Big(U \sum_j \frac{1}{n}\, V_{f_j}\Big)\Big]_{e_i}$$
+#
+# This is `attention_ibm1`. Nothing else changed, and it is another model: source words no longer propose target words each by
+# itself. They add up.
+
+# %%
+import inspect
+from pathlib import Path
+
+import nmt_zoo
+from nmt_zoo.models.word_attention import WordAttention
+
+place = Path("runs/tour/4")
+print(inspect.getsource(WordAttention._logits))
+
+# %% [markdown]
+# A mixture averages probabilities, the other averages vectors. On the five pairs of [page 1](1_counting.py):
+
+# %%
+sources = ["por qué", "por qué", "por qué", "por", "qué"]
+targets = ["why", "why", "why", "for", "what"]
+text = {"train_source": sources, "train_target": targets}
+text |= {"valid_source": sources, "valid_target": targets}
+steps = {"max_steps": 300, "eval_every_steps": 100}
+models = {
+    name: nmt_zoo.train(name, model_dir=place / name, data_dir="runs/tour/data", **steps, **text)
+    for name in ("ibm1_factored", "attention_ibm1")
+}
+
+# %%
+for name, model in models.items():
+    print(name, list(model.translate(["por qué", "por", "qué"])))
+
+# %%
+assert list(models["attention_ibm1"].translate(["por qué", "por", "qué"])) == ["why", "for", "what"]
+
+# %% [markdown]
+# The fault of Model 1 is gone. The sum $\sum_j \frac1n V_{f_j}$ is a weighted average of vectors, with equal weights: it is
+# *attention*, and everything after this page is about better weights.
+#
+# ## Words become places
+#
+# U and V put the words of both languages into one space, in which translations are near each other: their product must be large.
+# The pictures have 40 frequent words of a small English-German text that `train.py` makes: places by principal components, then
+# by t-SNE (if scikit-learn is installed).
+
+# %%
+from IPython.display import Image
+
+model = nmt_zoo.train("ibm1_factored", model_dir=place / "demo", data_dir="runs/tour/data", max_minutes=1.5)
+model.draw_embeddings(place / "words.png", num_words=40)
+Image(filename=str(place / "words.png"))
+
+# %%
+import importlib.util
+
+if importlib.util.find_spec("sklearn"):
+    model.draw_embeddings(place / "tsne.png", num_words=40, projection="tsne")
+tsne = place / "tsne.png"
+Image(filename=str(tsne)) if tsne.exists() else "scikit-learn is not installed"
+
+# %% [markdown]
+# ## Attention by position
+#
+# Equal weights know no order. `attention_ibm2` learns a vector $Q_i$ for each target position and $K_j$ for each source position,
+# and attends where their product is large:
+#
+# $$a_{ij} = \mathrm{softmax}_j\,(K_j \cdot Q_i) \qquad P(e_i \mid f) = \mathrm{softmax}\Big(U \sum_j a_{ij} V_{f_j}\Big)$$
+#
+# Queries, keys and values: V are the values. Only what asks and what answers will change from here on.
+
+# %%
+print(inspect.getsource(WordAttention._scores))
+
+# %%
+model = nmt_zoo.train("attention_ibm2", model_dir=place / "positions", data_dir="runs/tour/data", max_minutes=1.5)
+model.attention("the old man sees a dog .")
+
+# %% [markdown]
+# A stripe along the diagonal: the model has learnt that word order is mostly the same, and nothing about these words.
+#
+# ## Exercises
+#
+# 1. Give all of `por`, `qué` the logits 90 for their own word and 60 for "why", and average them by hand, outside and inside the
+# softmax. Which word wins for "por qué", and for "por"?
+# 2. "el perro es gigante" was translated "the dog is big" and "the dog is large", "grande" only "big". What can a table never learn
+# about "grande" and "large" that vectors can?
+#
+# <details><summary>Answers</summary>
+#
+# 1. Outside, each word alone is nearly sure of its own word, and the averages of "for" and "what" are a half each. Inside, "why" has
+# (60 + 60) / 2 = 60, "for" and "what" 45 each: "why" wins by far; for "por" alone, "for" wins by 30.
+# 2. They never stood together, so the table has 0. Vectors of "grande" and "gigante" are close, because both must give "big", and
+# "large" is near "gigante".
+#
+# </details>
