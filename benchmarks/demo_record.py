@@ -1,4 +1,4 @@
-"""Writes what README.md says of `make demo`: its record and its two pictures. `make figures` runs it.
+"""Writes what README.md says of `make demo`, its record and two pictures; run by `make figures`.
 
     python benchmarks/demo_record.py
 
