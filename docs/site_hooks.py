@@ -27,16 +27,14 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Makes links lead from where the page is in the site; names what is not in it without a link."""
+    """Makes links lead to where documents are in the site."""
     folder = ROOT if page.file.src_uri in TOP else (ROOT / "docs" / page.file.src_uri).parent
 
     def mended(match):
         target = (folder / match[2]).resolve()
         if target.parent == ROOT and target.name in TOP:
             inside = Path(target.name)
-        elif (
-            target.is_relative_to(ROOT / "docs") and "results" not in target.relative_to(ROOT).parts
-        ):
+        elif target.is_relative_to(ROOT / "docs"):
             inside = target.relative_to(ROOT / "docs")
         else:
             return match[0]
