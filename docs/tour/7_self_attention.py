@@ -48,9 +48,11 @@ ids = {"dog bites man": [[5, 6, 7, 3]], "man bites dog": [[7, 6, 5, 3]]}
 for positions in ("none", "sinusoidal"):
     keras.utils.set_random_seed(1)
     model = models.create("transformer_tiny", 10, 10, positions=positions, dropout=0.0)
-    memory = [model.encode(np.array(row, np.int32))["memory"] for row in ids.values()]
-    means = [np.mean(m, axis=1) for m in memory]
+    # What the decoder will look at: values of each head and word, [1, heads, words, width of a head].
+    values = [np.array(model.encode(np.array(row, np.int32))["cross_values"][0]) for row in ids.values()]
+    means = [np.mean(each, axis=2) for each in values]
     print(f"{positions:<12} difference between the sentences {np.max(np.abs(means[0] - means[1])):.4f}")
+    assert (np.max(np.abs(means[0] - means[1])) < 1e-5) == (positions == "none")
 
 # %% [markdown]
 # The same in training: a task in which order is all, copying backwards, with and without positions.
@@ -99,7 +101,7 @@ for positions in ("none", "sinusoidal"):
 from nmt_zoo.models.layers.attention import MultiHeadAttention
 from nmt_zoo.models.layers.masks import causal_mask
 
-print(np.array(causal_mask(5))[0].astype(int) if np.ndim(causal_mask(5)) > 2 else np.array(causal_mask(5)).astype(int))
+print(np.array(causal_mask(5))[0, 0].astype(int))
 print(inspect.getsource(MultiHeadAttention.attend))
 
 # %% [markdown]
