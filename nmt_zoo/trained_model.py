@@ -111,6 +111,7 @@ class TrainedModel:
     def __init__(self, model_dir: str | os.PathLike, languages: tuple[str, str] = ("", "")):
         self.model_dir = os.fspath(model_dir)
         self._languages = languages
+        self._made = {}
         self._directories = model_directories(self.model_dir)
         for directory in self._directories:
             directory.config()
@@ -145,21 +146,7 @@ class TrainedModel:
         Raises UserError: an option that does not fit the model, or a line that it cannot translate.
         """
         lines = [lines] if isinstance(lines, str) else list(lines)
-        copies = all(each.config()["options"].get("copy_share") for each in self._directories)
-        text = TrainingText.read(self._directories[0].training_text_path)
-        translator = Translator(
-            self.keras_model,
-            self.tokenizer,
-            **{
-                **translator_options({}, self.keras_model, self.tokenizer, copies),
-                "name": self._name,
-                "beam_size": beam_size,
-                "length_penalty": self.config["length_penalty"],
-                "split_sentences": text.most_sentences if text else 0,
-                "context_sentences": self.config["options"]["context_sentences"],
-                **options,
-            },
-        )
+        translator = self._once(self._translator, beam_size=beam_size, **options)
         translator.check_known(lines, "the lines")
         found = [best for best, *_ in translator.translate(lines)]
         for number, best in enumerate(found, start=1):
@@ -167,13 +154,36 @@ class TrainedModel:
                 raise UserError(f"line {number} cannot be translated: {best.problem}")
         return Translations(found, lines, self)
 
+    def _translator(self, **options):
+        copies = all(each.config()["options"].get("copy_share") for each in self._directories)
+        text = TrainingText.read(self._directories[0].training_text_path)
+        return Translator(
+            self.keras_model,
+            self.tokenizer,
+            **{
+                **translator_options({}, self.keras_model, self.tokenizer, copies),
+                "name": self._name,
+                "length_penalty": self.config["length_penalty"],
+                "split_sentences": text.most_sentences if text else 0,
+                "context_sentences": self.config["options"]["context_sentences"],
+                **options,
+            },
+        )
+
+    def _once(self, make, *args, **options):
+        """Makes something with options once, because its graph takes seconds to make."""
+        key = make, repr(sorted(options.items()))
+        if key not in self._made:
+            self._made[key] = make(*args, **options)
+        return self._made[key]
+
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
         """Returns the natural log-probability of each translation, with `</s>`.
 
         Raises UserError: the numbers of lines differ, or a pair cannot be scored.
         """
         _check_pairs(sources, targets)
-        scorer = Scorer(self.keras_model, self.tokenizer, name=self._name)
+        scorer = self._once(Scorer, self.keras_model, self.tokenizer, name=self._name)
         found = scorer.score(list(sources), list(targets))
         for number, scored in enumerate(found, start=1):
             if scored.problem:
@@ -192,7 +202,8 @@ class TrainedModel:
         """
         _check_pairs(sources, targets)
         threshold = options.pop("threshold", None)
-        aligner = Aligner(self.keras_model, self.tokenizer, name=self._name, **options)
+        parts = self.keras_model, self.tokenizer
+        aligner = self._once(Aligner, *parts, name=self._name, **options)
         return aligner.links(list(sources), list(targets), threshold=threshold)
 
     def attention(self, source: str, target: str | None = None) -> Attention:

@@ -56,6 +56,22 @@ def test_a_loaded_model_is_the_trained_one(trained):
     assert nmt_zoo.load(trained[1] / "run").translate(SOURCES[:4]) == TARGETS[:4]
 
 
+def test_calls_with_other_options_have_a_search_of_their_own(trained):
+    model, folder = trained
+    for options in ({"beam_size": 1}, {"beam_size": 3, "length_penalty": 2.0}, {"beam_size": 1}):
+        fresh = nmt_zoo.load(folder / "run")
+        found, expected = (each.translate(SOURCES[:2], **options) for each in (model, fresh))
+        assert found == expected and found.scores == expected.scores
+
+
+def test_a_language_model_is_shown_although_it_does_not_translate(tmp_path):
+    text = {"train_target": TARGETS, "valid_target": TARGETS[:4]}
+    model = nmt_zoo.train("ngram_lm", model_dir=tmp_path / "lm", data_dir=tmp_path / "data", **text)
+    assert repr(model) == f"<ngram_lm of {tmp_path / 'lm'}>"
+    with pytest.raises(nmt_zoo.UserError, match="does not translate"):
+        model.translate("ein Hund")
+
+
 def test_the_python_of_the_readme_runs(trained, monkeypatch, capsys):
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
     monkeypatch.chdir(trained[1])
