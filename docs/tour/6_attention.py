@@ -23,33 +23,58 @@ print(inspect.getsource(SourceAttention.call))
 # %% [markdown]
 # ## Learning to align without being told
 #
-# The included corpus: 5,000 English sentences and their German translations, with verbs at the end of clauses. About two minutes:
-#
-# ```
-# python train.py --model=lstm_luong --max_minutes=2 --model_dir=runs/tour/6/luong
-# ```
+# English, and German whose verb goes to the end of a clause with "dass":
 
 # %%
-model = nmt_zoo.train("lstm_luong", model_dir=place / "luong", data_dir="runs/tour/data", max_minutes=2)
+import random
+
+nouns = {"dog": "Hund", "man": "Mann", "bird": "Vogel", "king": "König", "wolf": "Wolf"}
+verbs = {"sees": "sieht", "hears": "hört", "loves": "liebt", "finds": "findet", "knows": "kennt"}
+kinds = {"old": "alte", "small": "kleine", "red": "rote", "wise": "weise"}
+heads = {"we think": "wir denken", "they say": "sie sagen", "you know": "du weißt"}
+draw = random.Random(1)
+
+
+def pair():
+    """Returns a sentence and its translation."""
+    one, other = draw.choice(list(nouns)), draw.choice(list(nouns))
+    verb, kind, head = (draw.choice(list(some)) for some in (verbs, kinds, heads))
+    source, target = f"the {kind} {one} {verb} the {other}", f"der {kinds[kind]} {nouns[one]}"
+    if draw.random() < 0.5:
+        return source, f"{target} {verbs[verb]} den {nouns[other]}"
+    return f"{head} that {source}", f"{heads[head]} dass {target} den {nouns[other]} {verbs[verb]}"
+
+
+sources, targets = map(list, zip(*(pair() for _ in range(3000))))
+text = {"train_source": sources[:2900], "train_target": targets[:2900], "tokenizer": "word"}
+text |= {"valid_source": sources[2900:], "valid_target": targets[2900:], "data_dir": "runs/tour/data"}
+model = nmt_zoo.train(
+    "lstm_luong", model_dir=place / "luong", max_minutes=1.5, learning_rate=0.005, **text
+)
 
 # %%
-model.translate(["We believe that the old man is happy .", "The small dog sees a bird ."])
+model.translate(["we think that the old man loves the bird", "the red king finds the wolf"])
+
+# %%
+assert model.translate(["they say that the wise wolf hears the dog"])[0].endswith("den Hund hört")
 
 # %% [markdown]
 # Point at a word of a translation: it shows the source words it came from. Nobody told the model about them; the weights are a
 # by-product of predicting the next word. As a picture, a row for each word written:
 
 # %%
-model.attention("We believe that the old man is happy .")
+model.attention("we think that the old man loves the bird")
 
 # %% [markdown]
-# Compare it with links that the models of page 1 and 2 find on the same text:
+# Links taken from the attention, and those of a hidden Markov model with fertilities that counted the same text. Attention does not
+# always look where the word came from: it looks for what it needs to know.
 
 # %%
-source = "We believe that the old man is happy ."
+source = "we think that the old man loves the bird"
 target = model.translate(source)[0]
 print(target)
-model.align([source], [target])
+print(model.align([source], [target])[0])
+print(nmt_zoo.align([*sources, source], [*targets, target])[-1])
 
 # %% [markdown]
 # ## Decoding
@@ -67,11 +92,11 @@ for beam_size in (1, 4, 16):
 # ## Exercises
 #
 # 1. The row of `</s>`: where does the model look when it decides to stop?
-# 2. Why does the attention of "glücklich" or the verb at the end not lie on the diagonal?
+# 2. Where does the row of the verb at the end look, and why not on the diagonal?
 #
 # <details><summary>Answers</summary>
 #
-# 1. At the full stop or at `</s>` of the source: a translation is complete when the source is.
-# 2. The German verb stands at the end of the clause, the English one in the middle; attention jumps where words were moved.
+# 1. At `</s>`, or at the last word: a translation is complete when the source is.
+# 2. At the English verb in the middle of the clause, or beside it: attention jumps where words were moved.
 #
 # </details>

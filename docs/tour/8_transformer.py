@@ -30,7 +30,7 @@ from nmt_zoo.models.layers.stacks import Encoder
 
 encoder = Encoder(num_layers=2, width=32, num_heads=4, ffn_width=64)
 mask = np.ones([1, 5], bool)
-np.shape(encoder(np.ones([1, 5, 32], np.float32), mask))
+encoder(np.ones([1, 5, 32], np.float32), mask)[0].shape
 
 # %% [markdown]
 # ## Train one
