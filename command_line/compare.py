@@ -179,11 +179,9 @@ class Splitters:
     def __init__(self, asked: Arguments, lines: Texts):
         self.names, self.reasons = (asked.tokenize, asked.tokenize), []
         if asked.tokenize == AUTO:
-            source, (target, reason) = (
-                bleu_tokenizer([lines.source])[0],
-                bleu_tokenizer([lines.reference]),
-            )
-            self.names, self.reasons = (source, target), [reason] if reason else []
+            target, reason = bleu_tokenizer([lines.reference])
+            self.names = bleu_tokenizer([lines.source])[0], target
+            self.reasons = [reason] if reason else []
         self.source, self.target = map(word_splitter, self.names)
 
     def words(self, lines: Texts) -> Texts:
@@ -231,28 +229,19 @@ def align(words: Texts, training: tuple[list, list]) -> Links:
     texts = [words.reference, *words.outputs.values()]
     keys = ["\n".join(map(" ".join, text)) for text in texts]
     distinct = sorted(dict(zip(keys, texts, strict=True)).items())
-    pairs = [
-        (source, target) if max(len(source), len(target)) <= _LONGEST_PAIR else ([], [])
-        for _, text in distinct
-        for source, target in zip(words.source, text, strict=True)
-    ]
+    pairs = [pair for _, text in distinct for pair in zip(words.source, text, strict=True)]
+    is_short = [max(map(len, pair)) <= _LONGEST_PAIR for pair in pairs]
     known = [*zip(*training, strict=True)] if training[0] else []
-    sides = [text_alignment.number_words(side) for side in zip(*known, *pairs, strict=True)]
+    aligned = [pair if short else ([], []) for pair, short in zip(pairs, is_short, strict=True)]
+    sides = [text_alignment.number_words(side) for side in zip(*known, *aligned, strict=True)]
     iterations = text_alignment.ITERATIONS["fertility"]
     (links,) = text_alignment.align_with_fertilities(
         sides, iterations, threshold=text_alignment.LIKELY
     )
-    found = itertools.islice(links, len(known), None)
-    linked = {
-        key: [
-            {i for i, _ in next(found)}
-            if max(len(source), len(target)) <= _LONGEST_PAIR
-            else next(found) and None
-            for source, target in zip(words.source, text, strict=True)
-        ]
-        for key, text in distinct
-    }
-    reference, *outputs = (linked[key] for key in keys)
+    found = zip(itertools.islice(links, len(known), None), is_short, strict=True)
+    linked = ({source for source, _ in pair} if short else None for pair, short in found)
+    of_key = {key: [*itertools.islice(linked, len(text))] for key, text in distinct}
+    reference, *outputs = (of_key[key] for key in keys)
     return Links(reference, dict(zip(words.outputs, outputs, strict=True)))
 
 
@@ -287,51 +276,6 @@ def example_lines(
             yield ""
 
 
-def main(argv: list[str]) -> int:
-    """Reads the texts; prints the comparison, and writes it if asked."""
-    del argv
-    asked = read(Arguments)
-    check_flags(asked)
-    numbers, lines, said = read_texts(asked)
-    split = Splitters(asked, lines)
-    fold = str.lower if asked.lowercase else str
-    written = split.words(lines)
-    words = folded(written, fold)
-    training = read_training(asked, split, fold)
-    links = align(words, training)
-    counts = collections.Counter(itertools.chain.from_iterable(training[1] or words.reference))
-    with Progress("scoring", 2 * len(lines.outputs) * len(numbers), "translations") as progress:
-        report = compare(
-            lines,
-            words,
-            links,
-            counts,
-            metrics=asked.metrics,
-            progress=progress.update,
-            lowercase=asked.lowercase,
-            tokenize=split.names[1],
-        )
-        chrf = chrf_by_system(lines, progress.update)
-    found = [
-        *tables(report, "the training text" if training[1] else "the reference (no training text)")
-    ]
-    for remark in said + split.reasons:
-        print(remark, file=sys.stderr)
-    console.write_result(*itertools.chain.from_iterable(map(table_lines, found)))
-    console.write_result(*example_lines(numbers, lines, chrf, asked.examples))
-    if asked.page:
-        title = f"Translations of {os.path.basename(asked.source)}"
-        sentences = (
-            sentence_html(number, lines, written, chrf, place, fold)
-            for place, number in enumerate(numbers)
-        )
-        write_text(asked.page, comparison_page(title, said, report, found, sentences))
-        print(f"wrote {asked.page}")
-    if asked.save_scores:
-        write_json(asked.save_scores, record_of(asked, split, report))
-    return 0
-
-
 def record_of(asked: Arguments, split: Splitters, report: dict[str, Any]) -> dict[str, Any]:
     """Returns the entries of --save_scores."""
     names = ("source", "reference", "outputs", "train_source", "train_target", "lowercase")
@@ -341,6 +285,47 @@ def record_of(asked: Arguments, split: Splitters, report: dict[str, Any]) -> dic
         **report,
         "machine": machine(),
     }
+
+
+def main(argv: list[str]) -> int:
+    """Reads the texts; writes the comparison if asked, and prints it."""
+    del argv
+    asked = read(Arguments)
+    check_flags(asked)
+    numbers, lines, said = read_texts(asked)
+    split = Splitters(asked, lines)
+    said += split.reasons
+    fold = str.lower if asked.lowercase else str
+    written = split.words(lines)
+    words = folded(written, fold)
+    training = read_training(asked, split, fold)
+    links = align(words, training)
+    counts = collections.Counter(itertools.chain.from_iterable(training[1] or words.reference))
+    options = {"lowercase": asked.lowercase, "tokenize": split.names[1]}
+    with Progress("scoring", 2 * len(lines.outputs) * len(numbers), "translations") as progress:
+        report = compare(
+            *(lines, words, links, counts),
+            metrics=asked.metrics,
+            progress=progress.update,
+            **options,
+        )
+        chrf = chrf_by_system(lines, progress.update)
+    found = [*tables(report, "the training text" if training[1] else "the reference itself")]
+    if asked.page:
+        title = f"Translations of {os.path.basename(asked.source)}"
+        sentences = (
+            sentence_html(number, lines, written, chrf, place, fold)
+            for place, number in enumerate(numbers)
+        )
+        write_text(asked.page, comparison_page(title, said, report, found, sentences))
+    if asked.save_scores:
+        write_json(asked.save_scores, record_of(asked, split, report))
+    print(*said, sep="\n", end="\n" * bool(said), file=sys.stderr)
+    console.write_result(*itertools.chain.from_iterable(map(table_lines, found)))
+    console.write_result(*example_lines(numbers, lines, chrf, asked.examples))
+    for path in filter(None, (asked.page, asked.save_scores)):
+        print(f"wrote {path}")
+    return 0
 
 
 def command() -> None:

@@ -16,7 +16,7 @@ _ORDERS = {
     "first": "first system better",
     "second": "second system better",
     "most": "largest difference",
-    "worst": "all are bad",
+    "worst": "poor in all systems",
 }
 
 
@@ -28,8 +28,8 @@ def comparison_page(
     sentences: Iterable[str],
 ) -> str:
     """Returns the page of a `compare` report, with its tables and the HTML of its sentences."""
-    shown = [_table(table) for table in tables]
-    shown.insert(1, _chart(report))
+    first, second, *rest = tables
+    shown = [_table(first), _table(second, _chart(report)), *map(_table, rest)]
     body = [
         '<div class="explorer comparison">',
         *(f"<p>{_text(remark)}</p>" for remark in remarks),
@@ -56,7 +56,7 @@ def _escaped(text):
     return html.escape(without_controls(text))
 
 
-def _table(table):
+def _table(table, picture=""):
     """Returns a section with a table, which scrolls by itself where it is too wide."""
     head = "".join(f'<th scope="col">{_text(name)}</th>' for name in table.head)
     rows = [
@@ -68,7 +68,7 @@ def _table(table):
     title = _escaped(table.title)
     return "\n".join(
         [
-            f"<section>\n<h2>{title}</h2>",
+            f"<section>\n<h2>{title}</h2>{picture}",
             f'<div class="scrolled" tabindex="0" role="region" aria-label="{title}">',
             f"<table><thead><tr>{head}</tr></thead><tbody>",
             *rows,
@@ -114,7 +114,7 @@ def _chart(report):
         [
             f'<div class="scrolled" tabindex="0" role="region" aria-label="{title}, as a chart">',
             f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" '
-            f'aria-label="{title}; the next table has the numbers">',
+            f'aria-label="{title}; the table has the numbers">',
             *parts,
             "</svg>\n</div>",
         ]

@@ -122,7 +122,7 @@ def examples(chrf: Mapping[str, Sequence[float]], most: int) -> list[tuple[str, 
         found.append((title, [n for n in order if gains[n] > 0][:share]))
     worst = sorted(range(len(scores)), key=lambda n: max(scores[n]))
     share = len(range(len(kinds), most, len(kinds) + 1))
-    return [*found, ("all are bad", worst[:share])]
+    return [*found, ("even the best translation is poor", worst[:share])]
 
 
 class Table(NamedTuple):
@@ -169,7 +169,8 @@ def _score_table(report):
     first = NAMES[next(iter(scores))]
     notes = [
         "±: 95% confidence interval, by resampling the sentences",
-        f"p: paired bootstrap against {best}, the best by {first}; below 0.05, the scores differ",
+        f"p: paired bootstrap against {best}, the best by {first}; below 0.05, the difference is "
+        "hardly chance",
         *(found["signature"] for found in scores.values()),
     ]
     return Table(f"Scores of {report['sentences']:,} sentences", head, rows, notes)
