@@ -16,6 +16,7 @@ process.start(tensorflow=False)
 import collections
 import dataclasses
 import itertools
+import json
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -277,12 +278,13 @@ def example_lines(
 
 
 def record_of(asked: Arguments, split: Splitters, report: dict[str, Any]) -> dict[str, Any]:
-    """Returns the entries of --save_scores."""
+    """Returns the entries of --save_scores; numbers are rounded to four digits."""
+    figures = json.loads(json.dumps(report), parse_float=lambda text: round(float(text), 4))
     names = ("source", "reference", "outputs", "train_source", "train_target", "lowercase")
     return {
         **{name: getattr(asked, name) for name in names},
         "tokenize": list(split.names),
-        **report,
+        **figures,
         "machine": machine(),
     }
 
