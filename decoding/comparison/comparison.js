@@ -24,13 +24,16 @@
       .filter((sentence) => Math.abs(difference(sentence)) >= Number(least.value))
       .sort((one, other) => key(one) - key(other) || one.number - other.number);
     const fragment = document.createDocumentFragment();
-    for (const { element } of shown) fragment.append(element);
+    for (const { element } of shown) {
+      fragment.append(element);
+    }
     list.replaceChildren(fragment);
     document.getElementById("count").textContent =
       `${shown.length} of ${sentences.length} sentences`;
   }
 
-  form.addEventListener("input", arrange);
+  form.addEventListener("input", arrange); // While a number is typed.
+  form.addEventListener("change", arrange);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.hidden = false;
   arrange();

@@ -42,25 +42,27 @@ class Page(html.parser.HTMLParser):
             self.texts[tag][-1] += text
 
 
-@pytest.fixture(scope="module")
-def page():
-    """A page of hostile lines, as (source, system, `Page`)."""
-    source = HOSTILE
-    outputs = {"<i>one</i>": HOSTILE[::-1], "\u202eother": HOSTILE}
-    lines = Texts(source, ["a word, and more"] * len(source), outputs)
+def make_page(lines, title="Translations"):
+    """Returns the page of some `Texts`, in which no word is linked."""
     split = word_splitter("13a")
     words = Texts(
         *([*map(split, text)] for text in (lines.source, lines.reference)),
-        {name: [*map(split, text)] for name, text in outputs.items()},
+        {name: [*map(split, text)] for name, text in lines.outputs.items()},
     )
-    none = [set()] * len(source)
-    report = compare(
-        lines, words, Links(none, dict.fromkeys(outputs, none)), {}, metrics=["bleu", "chrf"]
-    )
+    none = [set()] * len(lines.source)
+    links = Links(none, dict.fromkeys(lines.outputs, none))
+    report = compare(lines, words, links, {}, metrics=["bleu", "chrf"])
     chrf = chrf_by_system(lines, lambda count: None)
-    sentences = [sentence_html(n + 1, lines, words, chrf, n, str) for n in range(len(source))]
-    title = "Translations of <h1>"
-    return lines, Page(comparison_page(title, ["<p>"], report, tables(report, "<x>"), sentences))
+    sentences = [sentence_html(n + 1, lines, words, chrf, n, str) for n in range(len(none))]
+    return comparison_page(title, ["<p>"], report, tables(report, "<x>"), sentences)
+
+
+@pytest.fixture(scope="module")
+def page():
+    """A page of hostile lines, as (its `Texts`, `Page`)."""
+    outputs = {"<i>one</i>": HOSTILE[::-1], "\u202eother": HOSTILE}
+    lines = Texts(HOSTILE, ["a word, and more"] * len(HOSTILE), outputs)
+    return lines, Page(make_page(lines, "Translations of <h1>"))
 
 
 def test_every_line_is_found_again(page):
