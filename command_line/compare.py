@@ -48,6 +48,7 @@ from nmt_zoo.decoding.scores import (
     METRICS,
     bleu_tokenizer,
     check_bleu_tokenizer,
+    check_metrics,
     remarks,
     word_splitter,
 )
@@ -132,9 +133,7 @@ def check_flags(asked: Arguments) -> None:
             f"--names: expected {number} different names, one for each of --outputs, found "
             f"{shortened(','.join(names))}"
         )
-    if not asked.metrics or len({*asked.metrics} & {*METRICS}) < len(asked.metrics):
-        found = ",".join(asked.metrics) or "nothing"
-        raise UserError(f"--metrics: expected some of {','.join(METRICS)}, found {found}")
+    check_metrics(asked.metrics)
     check_bleu_tokenizer(asked.tokenize)
     texts = asked.source, asked.reference, asked.train_source, asked.train_target
     inputs = [*asked.outputs, *itertools.chain.from_iterable(text.split(",") for text in texts)]

@@ -26,6 +26,13 @@ _WITHOUT_SPACES = ("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "JAVANESE", "BA
 _MANY, _SOME = 100, 10  # Lines that end in " ." and make a text look tokenised.
 
 
+def check_metrics(names: Sequence[str]) -> None:
+    """Raises `UserError` unless the names are some of `METRICS`, each once."""
+    if not names or len({*names} & {*METRICS}) < len(names):
+        found = ",".join(names) or "nothing"
+        raise UserError(f"--metrics: expected some of {','.join(METRICS)}, found {found}")
+
+
 def check_bleu_tokenizer(name: str) -> None:
     """Raises `UserError` if sacreBLEU lacks a tokenisation, or a package or file for it."""
     from sacrebleu.metrics import BLEU
