@@ -46,6 +46,7 @@ from nmt_zoo.decoding.scores import (
     USUAL,
     bleu_tokenizer,
     check_bleu_tokenizer,
+    check_metrics,
     corpus_scores,
     paired_bootstrap,
     remarks,
@@ -431,9 +432,7 @@ def check_flags(asked: Arguments) -> None:
     check_requests(asked.requests, beam_size=asked.beam_size, n_best=asked.n_best)
     if asked.tag and asked.tag.split() != [asked.tag]:
         raise UserError(f"--tag={asked.tag!r}: expected one word, without white space")
-    if not asked.metrics or not set(asked.metrics) <= set(METRICS):
-        found = ",".join(asked.metrics) or "nothing"
-        raise UserError(f"--metrics: expected some of {','.join(METRICS)}, found {found}")
+    check_metrics(asked.metrics)
     if asked.reference and "bleu" in asked.metrics:
         check_bleu_tokenizer(asked.tokenize)
     check_paths(asked)

@@ -151,6 +151,12 @@ _ALIGN = (
     *_each(("layer", "head"), ("model_dir", "reverse_model_dir")),
     Rule("head=auto", (), ("layer",), "it chooses the layer, too"),
 )
+_COMPARE = (
+    Rule("", ("source",), (), "the text that was translated"),
+    Rule("", ("reference",), (), "its human translation"),
+    Rule("", ("outputs",), (), "the translations to compare"),
+    Rule("train_source", ("train_target",)),
+)
 _EXPORT = (
     Rule("", ("model_dir",), (), "the directory of the trained model"),
     Rule("", ("export_dir",), (), "the folder of all exported versions"),
@@ -184,6 +190,7 @@ RULES = {
     "train": _TRAIN,
     "translate": _TRANSLATE,
     "align": _ALIGN,
+    "compare": _COMPARE,
     "export": _EXPORT,
     "serve": _SERVE,
     "visualize_attention": _VISUALIZE,

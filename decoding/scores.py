@@ -9,8 +9,8 @@ import itertools
 import os
 import re
 import unicodedata
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import AUTO
@@ -24,6 +24,13 @@ _HAN = ("CJK", "IDEOGRAPHIC", "BOPOMOFO")
 _KANA = ("HIRAGANA", "KATAKANA")
 _WITHOUT_SPACES = ("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "JAVANESE", "BALINESE", "TAI")
 _MANY, _SOME = 100, 10  # Lines that end in " ." and make a text look tokenised.
+
+
+def check_metrics(names: Sequence[str]) -> None:
+    """Raises `UserError` unless the names are some of `METRICS`, each once."""
+    if not names or len({*names} & {*METRICS}) < len(names):
+        found = ",".join(names) or "nothing"
+        raise UserError(f"--metrics: expected some of {','.join(METRICS)}, found {found}")
 
 
 def check_bleu_tokenizer(name: str) -> None:
@@ -205,6 +212,68 @@ def p_values(
     """Returns a p-value for each of `others`: does its BLEU differ? By resampling; Koehn 2004."""
     _, found = _resampled([outputs, *others], references, ["bleu"], bleu_options)
     return [float(result.p_value) for result in found["BLEU"][1:]]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class SystemScore(NamedTuple):
+    """The score of one of several systems, by one metric."""
+
+    score: float
+    interval: float  # Half the width of the 95% confidence interval, by resampling.
+    p_value: float | None  # Does the score differ from the best system's? None: it is the best.
+
+
+def system_scores(
+    outputs: Sequence[Sequence[str]],
+    references: Sequence[Sequence[str]],
+    metrics: Sequence[str],
+    **bleu_options: Any,
+) -> tuple[int, dict[str, tuple[str, list[SystemScore]]]]:
+    """Scores several translations of the same lines, and tests them against the best by resampling.
+
+    Arguments are as in `corpus_scores`. Returns (number of the system that is best by the first
+    metric, {metric: (signature, a `SystemScore` for each system)}).
+    """
+    first = metrics[0]
+    sign = -1 if first == "ter" else 1  # Of errors, fewer are better.
+    scores = [corpus_scores(text, references, [first], **bleu_options)[first] for text in outputs]
+    # Of equal scores, the text decides, so that the order of the systems does not matter.
+    best = max(range(len(outputs)), key=lambda n: (sign * scores[n].score, list(outputs[n])))
+    order = [best, *(n for n in range(len(outputs)) if n != best)]
+    texts = [outputs[n] for n in order]
+    signatures, found = _resampled(texts, references, metrics, bleu_options)
+    scored = {}
+    for metric, (name, signature) in zip(metrics, signatures.items(), strict=True):
+        of_system = dict(zip(order, found[name], strict=True))
+        scored[metric] = (
+            f"{name}|{signature}",
+            [_system_score(of_system[number]) for number in range(len(outputs))],
+        )
+    return best, scored
+
+
+def _system_score(result):
+    return SystemScore(float(result.score), float(result.ci), result.p_value)
+
+
+def sentence_chrf(outputs: Sequence[str], reference: Sequence[str]) -> list[float]:
+    """Returns the chrF of each line against its reference, from 0 to 100."""
+    from sacrebleu.metrics import CHRF
+
+    metric, pairs = CHRF(), zip(outputs, reference, strict=True)
+    return [
+        metric.sentence_score(normalised(line), [normalised(other)]).score for line, other in pairs
+    ]
+
+
+def word_splitter(tokenize: str) -> Callable[[str], list[str]]:
+    """Returns the function that splits a line into words as BLEU counts them.
+
+    `tokenize` is the name of one of sacreBLEU's tokenisations.
+    """
+    from sacrebleu.metrics import BLEU
+
+    tokenizer = BLEU(tokenize=tokenize, force=True).tokenizer
+    return lambda line: tokenizer(normalised(line)).split()
 
 
 def _resampled(texts, references, metrics, bleu_options):

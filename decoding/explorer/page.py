@@ -76,12 +76,9 @@ def explorer_page(data: dict[str, Any], title: str) -> str:
     text = json.dumps(data, separators=(",", ":"))
     for character in "<>&":  # So that nothing in the data ends the element.
         text = text.replace(character, f"\\u{ord(character):04x}")
-    scripts = [
-        f'<script type="application/json" id="explorer-data">{text}</script>',
-        f"<script>{script()}</script>",
-    ]
     body = '<div id="explorer"></div>\n<noscript>This page needs JavaScript.</noscript>'
-    return _page(title, body, "\n".join(scripts), _hash(script()))
+    element = f'<script type="application/json" id="explorer-data">{text}</script>'
+    return offline_page(title, f"{body}\n{element}", script())
 
 
 def index_page(title: str, rows: Sequence[tuple[str, str, str]]) -> str:
@@ -93,7 +90,7 @@ def index_page(title: str, rows: Sequence[tuple[str, str, str]]) -> str:
     ]
     head = "".join(f'<th scope="col">{name}</th>' for name in ("line", "source", "translation"))
     table = "\n".join(["<table>", f"<thead><tr>{head}</tr></thead><tbody>", *lines, "</tbody>"])
-    return _page(title, f'<div class="explorer">\n{table}\n</table>\n</div>', "", "'none'")
+    return offline_page(title, f'<div class="explorer">\n{table}\n</table>\n</div>')
 
 
 def _link(address, text):
@@ -105,10 +102,15 @@ def _text(text):
     return f"<bdi>{html.escape(printable(text))}</bdi>"
 
 
-def _page(title, body, scripts, script_source):
-    """Fills the template; the policy forbids the page all that is not in it."""
+def offline_page(title: str, body: str, code: str = "", look: str = "") -> str:
+    """Returns a page with the look of the explorer that needs no network.
+
+    `body` is HTML, `code` JavaScript that runs after it, `look` more CSS. A policy in the page
+    forbids all scripts and styles but these, and all requests.
+    """
+    look = style() + look
     policy = (
-        f"default-src 'none'; script-src {script_source}; style-src {_hash(style())}; "
+        f"default-src 'none'; script-src {_hash(code)}; style-src {_hash(look)}; "
         "base-uri 'none'; form-action 'none'"
     )
     template = string.Template((_FOLDER / "explorer.html").read_text(encoding="utf-8"))
@@ -116,12 +118,14 @@ def _page(title, body, scripts, script_source):
         policy=policy,
         title=html.escape(printable(title)),
         heading=_text(title),
-        style=style(),
+        style=look,
         body=body,
-        scripts=scripts,
+        scripts=f"<script>{code}</script>" if code else "",
     )
 
 
 def _hash(text):
     """Returns the source expression of a content security policy for an inline text."""
+    if not text:
+        return "'none'"
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}'"

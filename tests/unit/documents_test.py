@@ -13,7 +13,7 @@ from nmt_zoo import models
 from nmt_zoo.command_line.flag_values import defined
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = ("train", "translate", "visualize_attention", "align", "export", "serve")
+SCRIPTS = ("train", "translate", "visualize_attention", "align", "compare", "export", "serve")
 MANUAL = (
     *("BUILD.md", "CONTRIBUTING.md", "README.md", "docs/data.md", "docs/devices.md"),
     *("docs/options.md", "docs/serving.md", "docs/translating.md"),

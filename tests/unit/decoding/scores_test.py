@@ -15,6 +15,8 @@ from nmt_zoo.decoding.scores import (
     paired_bootstrap,
     remarks,
     score_lines,
+    sentence_chrf,
+    system_scores,
 )
 
 LINES = [" ".join(random.Random(i).choices("abcdefghij", k=12)) for i in range(40)]
@@ -40,6 +42,35 @@ def test_a_paired_bootstrap_tells_a_difference_from_chance():
     assert float(line.split("p = ")[1]) > 0.3
     line, *_ = paired_bootstrap(worse, LINES, [LINES])
     assert f"{p_values(LINES, [again, worse], [LINES])[1]:.4f}" == line.split("p = ")[1]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_systems_are_tested_against_the_best_in_any_order(metric):
+    systems = {
+        "worst": [line[: -2 * (n % 5)] + " z" for n, line in enumerate(LINES)],
+        "best": LINES,
+        "middle": [line[:-2] + " z" * (n % 2) for n, line in enumerate(LINES)],
+    }
+    figures = []
+    for names in (["worst", "best", "middle"], ["middle", "worst", "best"]):
+        best, found = system_scores([systems[name] for name in names], [LINES], [metric])
+        assert names[best] == "best"
+        figures.append(dict(zip(names, found[metric][1], strict=True)))
+    assert figures[0] == figures[1]
+    (line,) = paired_bootstrap(systems["worst"], LINES, [LINES], [metric])
+    assert line.startswith(f"{found[metric][0]} = {figures[0]['worst'].score:.2f}, ")
+    assert line.endswith(f"p = {figures[0]['worst'].p_value:.4f}")
+    assert figures[0]["best"].p_value is None and figures[0]["worst"].interval > 0
+
+
+def test_sentence_chrf_is_the_corpus_score_of_one_line():
+    other = [line[:-4] + " z z" for line in LINES[:3]] + ["", "\u200bgr\u0075\u0308n"]
+    reference = [*LINES[:3], "a", "grün"]
+    expected = [
+        corpus_scores([line], [[good]], ["chrf"])["chrf"].score
+        for line, good in zip(other, reference, strict=True)
+    ]
+    assert sentence_chrf(other, reference) == pytest.approx(expected)
 
 
 SCRIPTS = {

@@ -1,0 +1,335 @@
+"""Compares translations of one text by several systems with its human translation.
+
+    python compare.py --source=test.en --reference=test.de --outputs=lstm.de,transformer.de
+    python compare.py --source=test.en --reference=test.de --outputs=a.de,b.de,c.de --names=A,B,C \\
+        --train_source=train.en --train_target=train.de --page=compare.html
+
+Prints scores with confidence intervals and tests of their differences; scores by length of the
+source; matches of words by their frequency; repeated, dropped and copied words; and the sentences
+where systems differ most. The systems may be of any kind. TensorFlow is not needed.
+"""
+
+from nmt_zoo.common import process
+
+process.start(tensorflow=False)
+
+import collections
+import dataclasses
+import itertools
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from nmt_zoo.command_line import console, flag_values
+from nmt_zoo.command_line.flag_values import flag, read, shortened
+from nmt_zoo.command_line.machine import machine
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import check_outputs, write_json, write_text
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.configuration import rules
+from nmt_zoo.configuration.options import AUTO
+from nmt_zoo.data_pipeline.streams import open_target
+from nmt_zoo.data_pipeline.test_sets import other_translation
+from nmt_zoo.data_pipeline.text_form import is_blank
+from nmt_zoo.decoding.alignment.parallel_text import ParallelText
+from nmt_zoo.decoding.comparison.page import comparison_page, sentence_html
+from nmt_zoo.decoding.comparison.report import (
+    Table,
+    chrf_by_system,
+    compare,
+    examples,
+    tables,
+    without_controls,
+)
+from nmt_zoo.decoding.comparison.words import Links, Texts
+from nmt_zoo.decoding.scores import (
+    METRICS,
+    bleu_tokenizer,
+    check_bleu_tokenizer,
+    check_metrics,
+    remarks,
+    word_splitter,
+)
+from nmt_zoo.decoding.text.input_text import open_text
+from nmt_zoo.training.ways.expectation_maximisation import text_alignment
+
+_TEXTS, _TRAINING, _SCORES, _RESULTS = "Texts", "Training text", "Scores", "Results"
+_FEWEST, _MOST = 2, 6  # Systems.
+_LONGEST_PAIR = 300  # Words of a side above which a pair is not aligned: cells are their product.
+_LONGEST_SHOWN = 1000  # Characters of a line in the printed examples.
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments(flag_values.Arguments):
+    """The flags of compare.py."""
+
+    source: str = flag(
+        _TEXTS,
+        "",
+        "File of the text that was translated, one sentence a line; or a test set in SGML or XML; "
+        "or a .tsv.",
+    )
+    reference: str = flag(
+        _TEXTS,
+        "",
+        "File of its human translation; or the --source itself if it is a test set with one "
+        "reference, or a .tsv of two columns. Blank lines are left out.",
+    )
+    outputs: list[str] = flag(
+        _TEXTS, [], f"Files of {_FEWEST} to {_MOST} translations, separated by commas."
+    )
+    names: list[str] = flag(
+        _TEXTS, [], "Names of the systems, separated by commas. Default: names of the files."
+    )
+    train_source: str = flag(
+        _TRAINING,
+        "",
+        "Source side of a training text, from which the word alignments learn, too; as for "
+        "train.py.",
+    )
+    train_target: str = flag(
+        _TRAINING,
+        "",
+        "Target side of a training text, in which the frequency of words is counted. Default: the "
+        "--reference.",
+    )
+    metrics: list[str] = flag(_SCORES, ["bleu", "chrf"], f"Scores to print: {', '.join(METRICS)}.")
+    lowercase: bool = flag(
+        _SCORES, False, "Computes BLEU and compares words without regard to case."
+    )
+    tokenize: str = flag(
+        _SCORES,
+        AUTO,
+        "How BLEU and all figures of words divide the lines (sacrebleu --tokenize). auto: what "
+        "suits the script of each text.",
+    )
+    examples: int = flag(_RESULTS, 10, "Most sentences to print.", 0, 10_000)
+    page: str = flag(_RESULTS, "", "HTML file for the same figures and all sentences.")
+    save_scores: str = flag(_RESULTS, "", "JSON file for the figures.")
+
+
+def define_flags() -> None:
+    """Defines the flags of this script."""
+    flag_values.define(Arguments)
+
+
+def check_flags(asked: Arguments) -> None:
+    """Raises `UserError` if flags contradict each other or something is missing."""
+    rules.check("compare", asked.values(), asked.given)
+    number = len(asked.outputs)
+    if not _FEWEST <= number <= _MOST or not all(asked.outputs):
+        found = shortened(",".join(asked.outputs))
+        raise UserError(
+            f"--outputs: expected {_FEWEST} to {_MOST} files with commas between them, found "
+            f"{sum(map(bool, asked.outputs))}: {found}"
+        )
+    if len({*map(os.path.realpath, asked.outputs)}) < number:
+        raise UserError("--outputs: the same file is given twice; give each system once")
+    names = asked.names
+    if names and (len(names) != number or not all(names) or len({*names}) < number):
+        raise UserError(
+            f"--names: expected {number} different names, one for each of --outputs, found "
+            f"{shortened(','.join(names))}"
+        )
+    check_metrics(asked.metrics)
+    check_bleu_tokenizer(asked.tokenize)
+    texts = asked.source, asked.reference, asked.train_source, asked.train_target
+    inputs = [*asked.outputs, *itertools.chain.from_iterable(text.split(",") for text in texts)]
+    check_outputs(filter(None, (asked.page, asked.save_scores)), filter(None, inputs))
+
+
+def system_names(asked: Arguments) -> list[str]:
+    """Returns --names, or the names of the files, with folders if they would be equal."""
+    files = [os.path.basename(path) for path in asked.outputs]
+    return asked.names or (files if len({*files}) == len(files) else asked.outputs)
+
+
+def read_texts(asked: Arguments) -> tuple[list[int], Texts, list[str]]:
+    """Reads all texts of one test set.
+
+    Returns the line numbers, from 1, of all lines with a reference; the texts of these lines; and
+    remarks on what is left out.
+    """
+    text = open_text(asked.source, reference=asked.reference)
+    source = text.read(text.size)
+    if len(text.references) > 1:
+        raise UserError(
+            f"{asked.reference}: holds {len(text.references)} references; give a file with one"
+        )
+    paths = zip(system_names(asked), asked.outputs, strict=True)
+    outputs = {name: other_translation(path, asked.source, source) for name, path in paths}
+    every = Texts(source, text.references[0], outputs)
+    kept = [n for n, line in enumerate(every.reference) if not is_blank(line)]
+    said = remarks(
+        [every.reference],
+        [*itertools.chain(*outputs.values())],
+        "bleu" in asked.metrics and asked.tokenize == AUTO,
+    )
+    return [n + 1 for n in kept], every.of(kept), said
+
+
+class Splitters:
+    """Divides lines of the source and of the target into words, as BLEU counts them.
+
+    Attributes: `names`, the tokenisations of (source, target); `reasons`, lines of text.
+    """
+
+    def __init__(self, asked: Arguments, lines: Texts):
+        self.names, self.reasons = (asked.tokenize, asked.tokenize), []
+        if asked.tokenize == AUTO:
+            target, reason = bleu_tokenizer([lines.reference])
+            self.names = bleu_tokenizer([lines.source])[0], target
+            self.reasons = [reason] if reason else []
+        self.source, self.target = map(word_splitter, self.names)
+
+    def words(self, lines: Texts) -> Texts:
+        """Returns the words of every line."""
+        outputs = {name: [*map(self.target, text)] for name, text in lines.outputs.items()}
+        source = [*map(self.source, lines.source)]
+        return Texts(source, [*map(self.target, lines.reference)], outputs)
+
+
+def folded(words: Texts, fold: Callable[[str], str]) -> Texts:
+    """Returns the words of every line as they are compared."""
+    source, reference, *outputs = (
+        [[*map(fold, line)] for line in text]
+        for text in (words.source, words.reference, *words.outputs.values())
+    )
+    return Texts(source, reference, dict(zip(words.outputs, outputs, strict=True)))
+
+
+def read_training(
+    asked: Arguments, split: Splitters, fold: Callable[[str], str]
+) -> tuple[list[list[str]], list[list[str]]]:
+    """Returns the words of the training text, (source, target); the source may be empty."""
+    if asked.train_source:
+        sides = ParallelText.read(asked.train_source, asked.train_target).lines
+    else:
+        sides = ([], open_target(("", asked.train_target)) if asked.train_target else [])
+    with Progress("reading the training text", sum(map(len, sides)), "lines") as progress:
+
+        def words(lines, splitter):
+            found = []
+            for line in lines:
+                found.append([sys.intern(fold(word)) for word in splitter(line)])
+                progress.update(1)
+            return found
+
+        source, target = sides
+        return words(source, split.source), words(target, split.target)
+
+
+def align(words: Texts, training: tuple[list, list]) -> Links:
+    """Aligns the source with the reference and every output, and with the training text at once.
+
+    Equal translations have equal links, and the order of the systems does not matter.
+    """
+    texts = [words.reference, *words.outputs.values()]
+    keys = ["\n".join(map(" ".join, text)) for text in texts]
+    distinct = sorted(dict(zip(keys, texts, strict=True)).items())
+    pairs = [pair for _, text in distinct for pair in zip(words.source, text, strict=True)]
+    is_short = [max(map(len, pair)) <= _LONGEST_PAIR for pair in pairs]
+    known = [*zip(*training, strict=True)] if training[0] else []
+    aligned = [pair if short else ([], []) for pair, short in zip(pairs, is_short, strict=True)]
+    sides = [text_alignment.number_words(side) for side in zip(*known, *aligned, strict=True)]
+    iterations = text_alignment.ITERATIONS["fertility"]
+    (links,) = text_alignment.align_with_fertilities(
+        sides, iterations, threshold=text_alignment.LIKELY
+    )
+    found = zip(itertools.islice(links, len(known), None), is_short, strict=True)
+    linked = ({source for source, _ in pair} if short else None for pair, short in found)
+    of_key = {key: [*itertools.islice(linked, len(text))] for key, text in distinct}
+    reference, *outputs = (of_key[key] for key in keys)
+    return Links(reference, dict(zip(words.outputs, outputs, strict=True)))
+
+
+def table_lines(table: Table) -> list[str]:
+    """Formats a table as lines of text, with its columns aligned."""
+    rows = [[*map(without_controls, row)] for row in (table.head, *table.rows)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    found = []
+    for row in rows:
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        found.append("  ".join([row[0].ljust(widths[0]), *cells[1:]]).rstrip())
+    return [table.title, *found, *(f"({without_controls(note)})" for note in table.notes), ""]
+
+
+def example_lines(
+    numbers: list[int], lines: Texts, chrf: dict[str, list[float]], most: int
+) -> Iterable[str]:
+    """Yields the sentences where systems differ most, as lines of text."""
+    width = max(len("reference"), *(len(without_controls(name)) for name in lines.outputs))
+    for title, places in examples(chrf, most):
+        if places:
+            yield f"Sentences where {without_controls(title)} (numbers: chrF)"
+        for place in places:
+            yield f"line {numbers[place]:,}"
+            rows = [("source", "", lines.source), ("reference", "", lines.reference)]
+            rows += [(n, f"{chrf[n][place]:.1f}", text) for n, text in lines.outputs.items()]
+            for name, score, text in rows:
+                line = without_controls(text[place])
+                shown = "(empty)" if is_blank(line) else shortened(line, _LONGEST_SHOWN)
+                yield f"  {without_controls(name):{width}} {score:>5}  {shown}"
+        if places:
+            yield ""
+
+
+def record_of(asked: Arguments, split: Splitters, report: dict[str, Any]) -> dict[str, Any]:
+    """Returns the entries of --save_scores; numbers are rounded to four digits."""
+    figures = json.loads(json.dumps(report), parse_float=lambda text: round(float(text), 4))
+    names = ("source", "reference", "outputs", "train_source", "train_target", "lowercase")
+    return {
+        **{name: getattr(asked, name) for name in names},
+        "tokenize": list(split.names),
+        **figures,
+        "machine": machine(),
+    }
+
+
+def main(argv: list[str]) -> int:
+    """Reads the texts; writes the comparison if asked, and prints it."""
+    del argv
+    asked = read(Arguments)
+    check_flags(asked)
+    numbers, lines, said = read_texts(asked)
+    split = Splitters(asked, lines)
+    said += split.reasons
+    fold = str.lower if asked.lowercase else str
+    written = split.words(lines)
+    words = folded(written, fold)
+    training = read_training(asked, split, fold)
+    links = align(words, training)
+    counts = collections.Counter(itertools.chain.from_iterable(training[1] or words.reference))
+    options = {"lowercase": asked.lowercase, "tokenize": split.names[1]}
+    with Progress("scoring", 2 * len(lines.outputs) * len(numbers), "translations") as progress:
+        report = compare(
+            *(lines, words, links, counts),
+            metrics=asked.metrics,
+            progress=progress.update,
+            **options,
+        )
+        chrf = chrf_by_system(lines, progress.update)
+    found = [*tables(report, "the training text" if training[1] else "the reference itself")]
+    if asked.page:
+        title = f"Translations of {os.path.basename(asked.source)}"
+        sentences = (
+            sentence_html(number, lines, written, chrf, place, fold)
+            for place, number in enumerate(numbers)
+        )
+        write_text(asked.page, comparison_page(title, said, report, found, sentences))
+    if asked.save_scores:
+        write_json(asked.save_scores, record_of(asked, split, report))
+    print(*said, sep="\n", end="\n" * bool(said), file=sys.stderr)
+    console.write_result(*itertools.chain.from_iterable(map(table_lines, found)))
+    console.write_result(*example_lines(numbers, lines, chrf, asked.examples))
+    for path in filter(None, (asked.page, asked.save_scores)):
+        print(f"wrote {path}")
+    return 0
+
+
+def command() -> None:
+    """Runs the script on the command line, and exits."""
+    define_flags()
+    console.run(main)

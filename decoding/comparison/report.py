@@ -1,0 +1,204 @@
+"""Compares translations of one text by several systems: figures, and the tables that show them."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from nmt_zoo.decoding.comparison.words import Links, Texts, faults, word_matches
+from nmt_zoo.decoding.scores import corpus_scores, sentence_chrf, system_scores
+
+NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
+_STEP, _LONGEST = 10, 60  # Words of a class of lengths; lengths above the longest are one class.
+
+
+def without_controls(text: str) -> str:
+    r"""Returns a text with control characters as escapes, such as a tab as `\t`."""
+    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def length_class(length: int) -> int:
+    """Returns the number of the class of a length in words: 0, 1 to 10, 11 to 20, and so on."""
+    return -(-min(length, _LONGEST + 1) // _STEP)
+
+
+def _length_name(number):
+    first = (number - 1) * _STEP + 1
+    if number == 0:
+        return "0"
+    return f"{first}-{number * _STEP}" if first <= _LONGEST else f"more than {_LONGEST}"
+
+
+def compare(
+    lines: Texts,
+    words: Texts,
+    links: Links,
+    counts: Mapping[str, int],
+    *,
+    metrics: Sequence[str],
+    progress: Callable[[int], Any] = lambda count: None,
+    **bleu_options: Any,
+) -> dict[str, Any]:
+    """Returns all figures of a comparison as JSON values, see `tables` for how they are shown.
+
+    `words` are the words of `lines`, none of whose references is blank; `links` are for `faults`
+    and `counts` for `word_matches`. `metrics` and `bleu_options` are as for `corpus_scores`.
+    `progress` is called with a number of translations after they were scored.
+    """
+    systems = list(lines.outputs)
+    texts, reference = list(lines.outputs.values()), [lines.reference]
+    best, scored = system_scores(texts, reference, metrics, **bleu_options)
+    progress(len(texts) * len(lines.source))
+    return {
+        "systems": systems,
+        "sentences": len(lines.source),
+        "best": systems[best],
+        "scores": {
+            metric: {
+                "signature": signature,
+                "systems": {
+                    name: each._asdict() for name, each in zip(systems, found, strict=True)
+                },
+            }
+            for metric, (signature, found) in scored.items()
+        },
+        "by_length": _by_length(lines, words, metrics, bleu_options),
+        "by_frequency": word_matches(words, counts),
+        "faults": faults(words, links),
+    }
+
+
+def _by_length(lines, words, metrics, bleu_options):
+    classes: dict[int, list[int]] = {}
+    for number, line in enumerate(words.source):
+        classes.setdefault(length_class(len(line)), []).append(number)
+    found = []
+    for each, numbers in sorted(classes.items()):
+        part = lines.of(numbers)
+        scores = {
+            system: corpus_scores(output, [part.reference], metrics, **bleu_options)
+            for system, output in part.outputs.items()
+        }
+        found.append(
+            {
+                "words": _length_name(each),
+                "sentences": len(numbers),
+                "scores": {
+                    metric: {system: scores[system][metric].score for system in scores}
+                    for metric in metrics
+                },
+            }
+        )
+    return found
+
+
+def chrf_by_system(lines: Texts, progress: Callable[[int], Any]) -> dict[str, list[float]]:
+    """Returns system -> the chrF of each of its lines; `progress` is as for `compare`."""
+    found = {}
+    for system, output in lines.outputs.items():
+        found[system] = sentence_chrf(output, lines.reference)
+        progress(len(output))
+    return found
+
+
+def examples(chrf: Mapping[str, Sequence[float]], most: int) -> list[tuple[str, list[int]]]:
+    """Chooses sentences where systems differ most: at most `most`, shared among the kinds.
+
+    `chrf` is from `chrf_by_system`. Returns (kind, numbers of sentences, the clearest first): where
+    each system is better than all others, and where all are worst.
+    """
+    scores = list(zip(*chrf.values(), strict=True))
+    kinds = [
+        (
+            f"{system} is better than the others",
+            [each[n] - max(each[:n] + each[n + 1 :]) for each in scores],
+        )
+        for n, system in enumerate(chrf)
+    ]
+    found = []
+    for number, (title, gains) in enumerate(kinds):
+        order = sorted(range(len(gains)), key=lambda n: -gains[n])
+        share = len(range(number, most, len(kinds) + 1))
+        found.append((title, [n for n in order if gains[n] > 0][:share]))
+    worst = sorted(range(len(scores)), key=lambda n: max(scores[n]))
+    share = len(range(len(kinds), most, len(kinds) + 1))
+    return [*found, ("even the best translation is poor", worst[:share])]
+
+
+class Table(NamedTuple):
+    """A table of texts. The first column names the row; all others are numbers."""
+
+    title: str
+    head: list[str]
+    rows: list[list[str]]
+    notes: list[str]
+
+
+def tables(report: dict[str, Any], frequencies_of: str) -> Iterator[Table]:
+    """Yields the tables of a `compare` report; `frequencies_of` names the text of `counts`."""
+    yield _score_table(report)
+    systems = report["systems"]
+    for metric in report["scores"]:
+        rows = [
+            [each["words"], f"{each['sentences']:,}"]
+            + [f"{each['scores'][metric][system]:.2f}" for system in systems]
+            for each in report["by_length"]
+        ]
+        title = f"{NAMES[metric]} by words of the source"
+        yield Table(title, ["words", "sentences", *systems], rows, [])
+    rows = [
+        [each["frequency"], f"{each['reference_words']:,}"]
+        + [_in_percent(each["systems"][system]) for system in systems]
+        for each in report["by_frequency"]
+        if each["reference_words"] or any(one["words"] for one in each["systems"].values())
+    ]
+    title = f"Words by their frequency in {frequencies_of}"
+    note = "precision, recall and F1 of words, in percent; order does not count"
+    yield Table(title, ["frequency", "in reference", *systems], rows, [note])
+    yield _fault_table(report)
+
+
+def _score_table(report):
+    scores, best = report["scores"], report["best"]
+    head, rows = ["system"], [[system] for system in report["systems"]]
+    for metric, found in scores.items():
+        head += [NAMES[metric], "±", "p"]
+        for row, each in zip(rows, found["systems"].values(), strict=True):
+            p_value = "best" if each["p_value"] is None else f"{each['p_value']:.3f}"
+            row += [f"{each['score']:.2f}", f"{each['interval']:.2f}", p_value]
+    first = NAMES[next(iter(scores))]
+    notes = [
+        "±: 95% confidence interval, by resampling the sentences",
+        f"p: paired bootstrap against {best}, the best by {first}; below 0.05, the difference is "
+        "hardly chance",
+        *(found["signature"] for found in scores.values()),
+    ]
+    return Table(f"Scores of {report['sentences']:,} sentences", head, rows, notes)
+
+
+def _in_percent(record):
+    values = (record["precision"], record["recall"], record["f1"])
+    return " ".join("   -" if v is None else f"{100 * v:4.0f}" for v in values).lstrip()
+
+
+def _fault_table(report):
+    rows = []
+    for system, each in report["faults"].items():
+        length, share = each["length_ratio"], each["dropped_share"]
+        rows.append(
+            [system, "-" if length is None else f"{length:.2f}"]
+            + [f"{each[name]:,}" for name in ("empty", "dropped")]
+            + ["-" if share is None else f"{100 * share:.1f}%"]
+            + [f"{each[name]:,}" for name in ("doubled", "repeated", "copied")]
+        )
+    notes = [
+        "length: words for each word of the reference; empty: lines without a word",
+        "dropped: source words with a link to the reference and none to the translation",
+        "doubled: words that follow themselves; repeated: three words that come again in a line, "
+        "unlike in source and reference",
+        "copied: source words that the reference text has nowhere",
+    ]
+    if unaligned := max(each["unaligned"] for each in report["faults"].values()):
+        notes.append(f"sentences too long to be aligned, without dropped words: {unaligned:,}")
+    head = ["system", "length", "empty", "dropped", "%", "doubled", "repeated", "copied"]
+    return Table("Repeated, dropped and copied words", head, rows, notes)

@@ -1,0 +1,75 @@
+"""Tests of the page of a comparison in a browser: order, filter, width, accessibility."""
+
+import pytest
+
+from nmt_zoo.decoding.comparison.words import Texts
+from tests.browser import chromium, requested, violations
+from tests.unit.decoding.comparison.page_test import HOSTILE, make_page
+
+REFERENCE = ["a small dog runs", "the cat sees a house", "one big bird", "two old men sing"]
+OUTPUTS = {
+    "first": ["a small dog runs", "x y z", "one big bird", "two men"],
+    "second <b>": ["a small cat", "the cat sees a house", "one big bird", ""],
+}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as driver:
+        yield driver
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Returns a function that opens the page of some `Texts`; then, nothing was asked for."""
+
+    def open_page(lines):
+        path = tmp_path / "page.html"
+        path.write_text(make_page(lines), encoding="utf-8")
+        requested(browser)
+        browser.get_log("browser")
+        browser.get(path.as_uri())
+        return browser
+
+    yield open_page
+    assert all(url.startswith(("file:", "data:")) for url in requested(browser))
+    assert browser.get_log("browser") == []
+
+
+def lines_shown(driver):
+    return [int(each.text.split()[1]) for each in driver.find_elements("css selector", "h3")]
+
+
+def choose(driver, name, value):
+    driver.find_element("css selector", f"#{name} option[value='{value}']").click()
+
+
+def test_sentences_are_ordered_and_filtered_by_the_difference_of_two_systems(opened):
+    driver = opened(Texts(["s"] * 4, REFERENCE, OUTPUTS))
+    assert lines_shown(driver) == [1, 2, 3, 4]
+    choose(driver, "order", "second")
+    assert lines_shown(driver)[0] == 2
+    choose(driver, "order", "worst")
+    assert lines_shown(driver)[0] == 4
+    choose(driver, "order", "first")
+    ordered = lines_shown(driver)
+    assert ordered[2:] == [3, 2]
+    driver.find_element("css selector", "#least").send_keys("1")  # Before or after the 0.
+    assert lines_shown(driver) == [*ordered[:2], 2]
+    assert driver.find_element("css selector", "#count").text == "3 of 4 sentences"
+    choose(driver, "second", "0")
+    assert lines_shown(driver) == []
+
+
+def test_hostile_lines_do_not_widen_the_page(opened):
+    outputs = {"a" * 90: ["y" * 5000] * len(HOSTILE), "b": HOSTILE}
+    driver = opened(Texts(HOSTILE, ["x"] * len(HOSTILE), outputs))
+    driver.set_window_size(500, 900)
+    root = driver.find_element("css selector", "html")
+    assert int(root.get_property("scrollWidth")) <= int(root.get_property("clientWidth"))
+    assert driver.title == "Translations"
+
+
+def test_the_page_is_accessible(opened):
+    driver = opened(Texts(["s"] * 4, REFERENCE, OUTPUTS))
+    assert violations(driver) == []
