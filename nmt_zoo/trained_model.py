@@ -224,16 +224,22 @@ class TrainedModel:
         return Attention(maps, *tokens, texts, f"{self.config['model']} of {self.model_dir}")
 
     def draw_embeddings(
-        self, path: str | os.PathLike, *, projection: str = "pca", num_words: int = 60
+        self,
+        path: str | os.PathLike,
+        *,
+        projection: str = "pca",
+        num_words: int = 60,
+        centred: bool = True,
     ) -> None:
         """Draws the most frequent words of both languages in one plane, .png, .svg or .pdf.
 
-        `projection` is "pca" or "tsne" (needs scikit-learn); only for `ibm1_factored`,
-        `attention_ibm1` and `attention_ibm2`, whose words share one space.
+        `projection` is "pca" or "tsne" (needs scikit-learn); `centred` subtracts the mean of each
+        language before. Only for `ibm1_factored`, `attention_ibm1` and `attention_ibm2`, whose
+        words share one space.
         Raises UserError: another model, too few words, or the file cannot be written.
         """
-        options = {"projection": projection, "num_words": num_words, "name": self._name}
-        points = embedding_points(self.keras_model, self.tokenizer, **options)
+        options = {"projection": projection, "num_words": num_words, "centred": centred}
+        points = embedding_points(self.keras_model, self.tokenizer, name=self._name, **options)
         try:
             save_points(points, path)
         except ValueError as error:

@@ -18,14 +18,15 @@ def embedding_points(
     *,
     projection: str = "pca",
     num_words: int = 60,
+    centred: bool = True,
     name: str = "the model",
 ) -> dict[str, tuple[list[str], np.ndarray]]:
     """Projects the embeddings of the most frequent words of both languages into one plane.
 
     In `softmax(U V_f)` a target word e is probable given a source word f if U_e and V_f point in
-    the same direction. So each vector is divided by its length. Before that, the mean of the drawn
-    words is subtracted on each side: a vector added to all U_e changes no probability, and a vector
-    added to all V_f changes only how frequent target words are.
+    the same direction. So each vector is divided by its length. Before that, if `centred`, the mean
+    of the drawn words is subtracted on each side: a vector added to all U_e changes no probability,
+    and a vector added to all V_f changes only how frequent target words are.
 
     The tokenizer is of kind "word"; `projection` is "pca" or "tsne"; `num_words` are drawn of each
     side; `name` is the model's in errors. Returns {"source": (words, their points `[n, 2]`),
@@ -47,7 +48,7 @@ def embedding_points(
     vectors, words = [], []
     for vocabulary, table in ((tokenizer.source, source), (tokenizer.target, target.T)):
         chosen = slice(len(SPECIALS), len(SPECIALS) + num_words)  # Sorted by frequency.
-        directions = table[chosen] - table[chosen].mean(axis=0)
+        directions = table[chosen] - (table[chosen].mean(axis=0) if centred else 0)
         directions /= np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1e-12)
         vectors.append(directions)
         words.append(vocabulary.words[chosen])  # pyright: ignore[reportAttributeAccessIssue]

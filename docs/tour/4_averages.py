@@ -51,23 +51,23 @@ assert list(models["attention_ibm1"].translate(["por qué", "por", "qué"])) == 
 # ## Words become places
 #
 # U and V put the words of both languages into one space, in which translations are near each other: their product must be large.
-# The pictures have 40 frequent words of a small English-German text that `train.py` makes: places by principal components, then
-# by t-SNE (if scikit-learn is installed).
+# The pictures have 40 frequent words of a small English-German text that `train.py` makes. First, every vector has length 1, and
+# t-SNE puts near points near each other (it needs scikit-learn). Then the same after the mean of each language was subtracted: what
+# all words of a language have in common says nothing about their meaning.
 
 # %%
 from IPython.display import Image
 
 model = nmt_zoo.train("ibm1_factored", model_dir=place / "demo", data_dir="runs/tour/data", max_minutes=1.5)
-model.draw_embeddings(place / "words.png", num_words=40)
-Image(filename=str(place / "words.png"))
-
-# %%
 import importlib.util
 
-if importlib.util.find_spec("sklearn"):
-    model.draw_embeddings(place / "tsne.png", num_words=40, projection="tsne")
-tsne = place / "tsne.png"
-Image(filename=str(tsne)) if tsne.exists() else "scikit-learn is not installed"
+projection = "tsne" if importlib.util.find_spec("sklearn") else "pca"
+model.draw_embeddings(place / "plain.png", num_words=40, projection=projection, centred=False)
+Image(filename=str(place / "plain.png"))
+
+# %%
+model.draw_embeddings(place / "centred.png", num_words=40, projection=projection)
+Image(filename=str(place / "centred.png"))
 
 # %% [markdown]
 # ## Attention by position

@@ -42,6 +42,13 @@ def test_translations_lie_close_to_each_other(model, projection, num_words):
     np.testing.assert_array_equal(distances.argmin(axis=1), np.arange(len(words)))
 
 
+def test_without_centring_the_languages_lie_apart(model):
+    found = embedding_points(model, TOKENIZER, centred=False)
+    source, target = (points for _, points in found.values())
+    between = np.linalg.norm(source.mean(axis=0) - target.mean(axis=0))
+    assert between > 3 * max(source.std(), target.std())
+
+
 def test_models_without_such_embeddings_are_refused(model):
     other = models.create("transformer_tiny", 20, 20, **SMALL)
     with pytest.raises(UserError, match=r"x: .* not embedded in one space; .*ibm1_factored"):
