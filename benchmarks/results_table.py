@@ -29,7 +29,7 @@ from nmt_zoo.command_line import console
 
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "docs/results.md", "docs/models.md")),
-    ROOT / "docs" / "options.md",
+    *(ROOT / "docs" / name for name in ("options.md", "statistical_neural.md")),
 ]
 
 TABLES = {
@@ -51,6 +51,7 @@ TABLES = {
     "tuning": score_tables.tuning_table,
     "languages": score_tables.languages_table,
     "pronouns": score_tables.pronouns_table,
+    "kinds": score_tables.kinds_table,
     "noisy_channel": score_tables.noisy_channel_table,
     "pipeline": speed_tables.pipeline_table,
     "faults": reliability_tables.faults_table,

@@ -311,6 +311,22 @@ def pronouns_table():
     return markdown([PRONOUNS_COLUMNS, *rows])
 
 
+def kinds_table():
+    """Makes a row of BLEU for each kind of text of benchmarks/statistical_neural.py."""
+    systems = read("statistical_neural")["systems"]
+    names = [f"`{name}`" for name in systems]
+    kinds = list(next(iter(systems.values()))["kinds"])
+    rows = [
+        (kind, *(f"{found['kinds'][kind]:.2f}" for found in systems.values())) for kind in kinds
+    ]
+    lengths = next(iter(systems.values()))["by_length"]
+    for place, (low, high, count, _) in enumerate(lengths):
+        words = f"{low} to {high}" if high < 900 else f"{low} and more"
+        scores = (f"{found['by_length'][place][-1]:.2f}" for found in systems.values())
+        rows.append((f"sentences of {words} words ({count})", *scores))
+    return markdown([("text", *names), *rows])
+
+
 CHANNEL_COLUMNS = ("model", "alone", "with the language model", "as a noisy channel")
 
 WAYS = ("direct", "fusion", "channel")
