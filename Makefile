@@ -51,6 +51,7 @@ demo: .venv/run
 # The figures and pictures in README.md and docs/, from `make demo` and docs/results/.
 docs: demo
 	$(BIN)/python benchmarks/demo_record.py
+	$(BIN)/python benchmarks/architecture_pictures.py
 	$(BIN)/python benchmarks/results_table.py
 
 # The package as it is installed, made of links, because the checkers do not run the line that

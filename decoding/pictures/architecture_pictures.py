@@ -31,7 +31,7 @@ _PAD, _GAP, _LANE, _ROW = 0.06, 0.2, 0.13, 0.165
 _DPI = 150
 # Sizes of a preset without a text: the pieces of Vaswani et al. 2017, and entries of a table.
 _EXAMPLE_VOCABULARY, _EXAMPLE_TABLE = 37_000, 1_000_000
-_LETTERS = "S source words, T target words, V words in all"
+_LETTERS = "S source words, T target words, V words known"
 _WORD = re.compile(r"(?:\[[^\]]*\]|\S)+")  # A shape such as [S, 512] stays on one line.
 
 
@@ -98,7 +98,7 @@ class _Column:
         for index, box in enumerate(flow):
             if box.part.skip:
                 start = flow[index - abs(box.part.skip)]
-                lane = self._edge(box) + self.outer * _LANE * 0.7
+                lane = self._edge(box) + self.outer * _LANE
                 low, high = start.y - 0.6 * _GAP, box.y + box.height / 2
                 points = [(start.middle, low), (lane, low), (lane, high), (self._edge(box), high)]
                 self.paths.append((points, False))
@@ -118,7 +118,7 @@ class _Column:
 
     def _connect_back(self, box, reader):
         """Adds the arrow from a box to the one that reads its output one position later."""
-        lane = self.lane_x + self.outer * _LANE * (0.8 if box is reader else 1.6)
+        lane = self.lane_x + self.outer * _LANE * (0.5 if box is reader else 1.6)
         edge, high = self._edge(box), box.y + 0.75 * box.height
         low = reader.y + (0.25 if box is reader else 0.5) * reader.height
         self.paths.append(([(edge, high), (lane, high), (lane, low), (edge, low)], True))
@@ -206,6 +206,8 @@ def _across(source, target):
             order = [one.part.title for one in source.flow if one.part.title in box.part.reads]
             place = (1 + order.index(title)) / (1 + len(order))
             low = box.y + place * box.height
+            if abs(high - low) < _PAD and len(readers) == 1:
+                high = low  # Straight.
             points = [(start.x + start.width, high), (lane, high), (lane, low), (box.x, low)]
             paths.append((points, False))
     return paths
