@@ -147,34 +147,36 @@ def save_architecture(
     Example:
         >>> save_architecture(describe(create("ibm1", 90, 90)), "ibm1.svg", title="ibm1")
     """
+    ending = figures.check_path(path)
+    texts = [part_text for side in architecture for part in side for part_text in _texts(part)]
+    with figures.style([title, *notes, *texts], ending):
+        figure = figure_of(architecture, title, notes)
+        figures.save(figure, path, figures.check_size(figure.get_size_inches(), ending, _DPI))
+
+
+def figure_of(architecture: Architecture, title: str, notes: Sequence[str] = ()) -> Any:
+    """Returns the picture as matplotlib's figure; arguments as of `save_architecture`."""
     from matplotlib.figure import Figure
 
-    ending = figures.check_path(path)
     sides = [side for side in architecture if side]
-    width = len(sides) * _COLUMN + (len(sides) - 1) * _GUTTER
-    width = max(width, 1.6 * _COLUMN)
-    texts = [title, *notes, *(text for side in sides for part in side for text in _texts(part))]
-    with figures.style(texts, ending):
-        columns = _columns(sides)
-        head = _wrapped([f"{architecture.parameters:,} parameters", *notes], _FONT_SIZE, width)
-        legend = _legend(architecture, width)
-        top = max(column.top for column in columns)
-        below = -_GAP - _ROW * 1.3 * (legend[-1][1] + 2)
-        above = top + _GAP + 0.24 + _ROW * len(head)
-        size = width + 2 * _MARGIN, above - below + 2 * _MARGIN
-        dpi = figures.check_size(size, ending, _DPI)
-        figure = Figure(figsize=size)
-        axes = figure.add_axes((0, 0, 1, 1))
-        axes.set(xlim=(-_MARGIN, width + _MARGIN), ylim=(below - _MARGIN, above + _MARGIN))
-        axes.set_axis_off()
-        axes.text(0, above, title, va="top", fontsize=_TITLE_SIZE + 2, weight="bold")
-        for row, text in enumerate(head):
-            axes.text(0, above - 0.24 - row * _ROW, text, va="top", fontsize=_FONT_SIZE)
-        for column in columns:
-            _draw_column(axes, column)
-        _draw_legend(axes, legend)
-        axes.text(0, below, _LETTERS, va="bottom", fontsize=_FONT_SIZE)
-        figures.save(figure, path, dpi)
+    columns = _columns(sides)
+    width = max(len(sides) * (_COLUMN + _GUTTER) - _GUTTER, 1.6 * _COLUMN)
+    head = _wrapped([f"{architecture.parameters:,} parameters", *notes], _FONT_SIZE, width)
+    legend = _legend(architecture, width)
+    above = max(column.top for column in columns) + _GAP + 0.24 + _ROW * len(head)
+    below = -_GAP - _ROW * 1.3 * (legend[-1][1] + 2)
+    figure = Figure(figsize=(width + 2 * _MARGIN, above - below + 2 * _MARGIN))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(-_MARGIN, width + _MARGIN), ylim=(below - _MARGIN, above + _MARGIN))
+    axes.set_axis_off()
+    axes.text(0, above, title, va="top", fontsize=_TITLE_SIZE + 2, weight="bold")
+    for row, text in enumerate(head):
+        axes.text(0, above - 0.24 - row * _ROW, text, va="top", fontsize=_FONT_SIZE)
+    for column in columns:
+        _draw_column(axes, column)
+    _draw_legend(axes, legend)
+    axes.text(0, below, _LETTERS, va="bottom", fontsize=_FONT_SIZE)
+    return figure
 
 
 def _columns(sides):
