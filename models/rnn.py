@@ -12,14 +12,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from nmt_zoo.models.architecture import (
-    Architecture,
-    Counter,
-    Part,
-    softmax,
-    source_words,
-    target_words,
-)
+from nmt_zoo.models.architecture import Architecture, Counter
 from nmt_zoo.models.base import (
     Tensor,
     TranslationModel,
@@ -33,13 +26,13 @@ from nmt_zoo.models.base import (
     require_rates,
     settings_of,
 )
-from nmt_zoo.models.layers import layer_parts
 from nmt_zoo.models.layers.attention_scores import SCORES
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import Embedding
 from nmt_zoo.models.layers.masks import padding_mask
 from nmt_zoo.models.layers.recurrent import CELLS, BidirectionalLayer, RecurrentLayer
 from nmt_zoo.models.layers.recurrent_decoder import RecurrentDecoder
+from nmt_zoo.models.rnn_parts import recurrent_architecture
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -345,83 +338,7 @@ class RecurrentTranslationModel(TranslationModel):
         return {name: self.align(source_ids, target_ids)[:, None]}
 
     def architecture(self, count: Counter) -> Architecture:
-        source = tuple(self._source_parts(count))
-        start, memory = self._start_part(count), source[-1].title
-        first = {"final": memory}.get(self.settings["initial_state"], start and start[0].title)
-        target = self._target_parts(count, memory, (first,) if first else ())
-        return Architecture((*source, *start), tuple(target))
-
-    def _source_parts(self, count):
-        order = ("read from its end, then </s>",) if self.reverse_source else ()
-        yield source_words(*order, *["<s> before it"] * self.settings["source_start"])
-        yield layer_parts.embedding("Source embedding", self.source_embedding, count, "S")
-        if self.convolution is not None:
-            width, size = self.settings["convolution_width"], self.settings["embedding_width"]
-            line = f"over {width} words: [S, {size}]"
-            yield Part("Convolution", "feed-forward", (line,), count(self.convolution))
-        for index, layer in enumerate(self.encoder_layers, 1):
-            number = f" {index}" if len(self.encoder_layers) > 1 else ""
-            yield layer_parts.recurrent(layer, f" encoder{number}", "S", count)
-
-    def _start_part(self, count):
-        """Describes the projection of the encoder's last state; empty if there is none."""
-        if not self.start_projections:
-            return ()
-        units, memory = self.settings["decoder_units"], self.memory_width
-        with_tanh = self.settings["initial_state"] == "projected_tanh"
-        line = f"{'tanh(W h + b)' if with_tanh else 'W h'}: {memory} → {units}"
-        lines = ("of the encoder's last state", line)
-        parameters = count(*self.start_projections)
-        return (Part("First state of decoder", "feed-forward", lines, parameters),)
-
-    def _target_parts(self, count, memory, start):
-        decoder, settings = self.decoder, self.settings
-        yield target_words()
-        yield layer_parts.embedding("Target embedding", self.target_embedding, count, "T")
-        attention = tuple(self._attention_parts(count, memory))
-        if settings["attend_before"]:
-            yield attention[0]
-        number = len(decoder.stack)
-        for index, layer in enumerate(decoder.stack, 1):
-            lines = ("x: word and context c",) * (index == 1 and settings["attend_before"])
-            links = {"reads": start} if index == 1 or settings["initial_state"] != "zero" else {}
-            title = f" decoder {index}" if number > 1 else " decoder"
-            if settings["attend_before"] and index == number:
-                links["next_step"] = (attention[0].title, layer_parts.recurrent_title(layer, title))
-            yield layer_parts.recurrent(layer, title, "T", count, *lines, **links)
-        yield from attention[1 if settings["attend_before"] else 0 :]
-        yield from self._lexical_parts(count)
-        more = ("+ the lexical logits",) if self.lexical_output is not None else ()
-        yield layer_parts.output(self.output_layer, count, *more)
-        yield softmax()
-
-    def _attention_parts(self, count, memory):
-        """Describes the attention and how its result and the state are joined."""
-        decoder, settings = self.decoder, self.settings
-        if decoder.attention is None:
-            return
-        query = "h of the step before" if settings["attend_before"] else "h from below"
-        lines = f"{query}: [T, {decoder.units}]", f"m of encoder: [S, {self.memory_width}]"
-        lines += ("the word goes on with c",) if settings["attend_before"] else ()
-        title = f"Attention, {settings['score'].replace('_', ' ')}"
-        parts = decoder.attention, count, *lines
-        yield layer_parts.source_attention(title, *parts, reads=(memory,))
-        equation = "o = c + h" if decoder.combination is None else "o = tanh(W [c; h])"
-        number = " 1" if len(decoder.stack) > 1 else ""
-        first = layer_parts.recurrent_title(decoder.stack[0], f" decoder{number}")
-        fed = settings["input_feeding"]
-        lines = (f"{equation}: [T, {decoder.units}]", *["input feeding: read at t + 1"] * fed)
-        links = {"next_step": (first,) * fed, "skip": 1}
-        parameters = count(decoder.combination)
-        yield Part("Context and state", "feed-forward", lines, parameters, **links)
-
-    def _lexical_parts(self, count):
-        if self.lexical_hidden is None:
-            return
-        lines = "f = tanh(Σ a f_s), weights a", "tanh(W f) + f, then W': [T, V]"
-        parameters = count(self.lexical_hidden, self.lexical_output)
-        reads = {"reads": ("Source embedding",)}
-        yield Part("Lexical translation", "feed-forward", lines, parameters, **reads)
+        return recurrent_architecture(self, count)
 
 
 def reversed_order(source_mask: Tensor) -> Tensor:

@@ -137,7 +137,10 @@ class WordAttention(CoverageModel):
             mean, above = "Σ a softmax U V_f: [T, V]", (self._search_part(count),)
             source = source_words(), table, logits, last
         else:
-            mean, above = "c = Σ a V_f: [T, D]", (logits, softmax("f"), self._search_part(count))
+            mean, above = (
+                f"c = Σ a V_f: [T, {self.settings['width']}]",
+                (logits, softmax("f"), self._search_part(count)),
+            )
             source = source_words(), table
         title = f"Average of {self.settings['average']}"
         average = Part(title, "attention", (mean,), reads=(source[-1].title,))

@@ -31,7 +31,7 @@ _PAD, _GAP, _LANE, _ROW = 0.06, 0.2, 0.13, 0.165
 _DPI = 150
 # Sizes of a preset without a text: the pieces of Vaswani et al. 2017, and entries of a table.
 _EXAMPLE_VOCABULARY, _EXAMPLE_TABLE = 37_000, 1_000_000
-_LETTERS = "S source words, T target words, V words known"
+_LETTERS = "S source words, T target words, V vocabulary"
 _WORD = re.compile(r"(?:\[[^\]]*\]|\S)+")  # A shape such as [S, 512] stays on one line.
 
 

@@ -148,6 +148,9 @@ def test_settings_of_a_recurrent_model_change_its_picture(tmp_path):
     titles = [part.title for part in bahdanau.target]
     assert titles.index("Attention, additive") < titles.index("GRU decoder")
     assert bahdanau.target[titles.index("GRU decoder")].reads == ("First state of decoder",)
+    deep = describe(sketch("lstm_seq2seq", num_encoder_layers=3, num_decoder_layers=2))
+    starts = [part.reads for part in deep.target if part.kind == "recurrent"]
+    assert starts == [("LSTM encoder 2",), ("LSTM encoder 3",)]
     one = drawn_texts(tmp_path, "lm_sep")
     assert "the same weights as for the" in one and not any("ttention" in text for text in one)
 
