@@ -161,17 +161,22 @@ def figure_of(architecture: Architecture, title: str, notes: Sequence[str] = ())
     sides = [side for side in architecture if side]
     columns = _columns(sides)
     width = max(len(sides) * (_COLUMN + _GUTTER) - _GUTTER, 1.6 * _COLUMN)
+    name = " ".join(map(figures.shorten, title.split()))  # A path may be long.
+    names = _wrapped([name], (_TITLE_SIZE + 2) * 1.12, width)
     head = _wrapped([f"{architecture.parameters:,} parameters", *notes], _FONT_SIZE, width)
     legend = _legend(architecture, width)
-    above = max(column.top for column in columns) + _GAP + 0.24 + _ROW * len(head)
+    above = max(column.top for column in columns) + _GAP + 0.24 * len(names) + _ROW * len(head)
     below = -_GAP - _ROW * 1.3 * (legend[-1][1] + 2)
     figure = Figure(figsize=(width + 2 * _MARGIN, above - below + 2 * _MARGIN))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(-_MARGIN, width + _MARGIN), ylim=(below - _MARGIN, above + _MARGIN))
     axes.set_axis_off()
-    axes.text(0, above, title, va="top", fontsize=_TITLE_SIZE + 2, weight="bold")
+    for row, text in enumerate(names):
+        look = {"va": "top", "fontsize": _TITLE_SIZE + 2, "weight": "bold"}
+        axes.text(0, above - 0.24 * row, text, **look)
     for row, text in enumerate(head):
-        axes.text(0, above - 0.24 - row * _ROW, text, va="top", fontsize=_FONT_SIZE)
+        y = above - 0.24 * len(names) - row * _ROW
+        axes.text(0, y, text, va="top", fontsize=_FONT_SIZE)
     for column in columns:
         _draw_column(axes, column)
     _draw_legend(axes, legend)

@@ -80,7 +80,7 @@ def test_no_text_meets_another_text_an_arrow_or_the_edge(preset, settings):
 
     architecture = describe(sketch(preset, **settings))
     with figures.style([], ".png"):
-        figure = figure_of(architecture, "a model")
+        figure = figure_of(architecture, f"transformer_base of {'x' * 90}")
     axes = figure.axes[0]
     texts = [text for text in axes.texts if type(text) is Text and text.get_text()]
     titles = {part.title for part in every_part(architecture) if not part.parts}
