@@ -160,7 +160,7 @@ def figure_of(architecture: Architecture, title: str, notes: Sequence[str] = ())
 
     sides = [side for side in architecture if side]
     columns = _columns(sides)
-    width = max(len(sides) * (_COLUMN + _GUTTER) - _GUTTER, 1.6 * _COLUMN)
+    width = max(len(sides) * (_COLUMN + _GUTTER) - _GUTTER, 2 * _COLUMN)
     name = " ".join(map(figures.shorten, title.split()))  # A path may be long.
     names = _wrapped([name], (_TITLE_SIZE + 2) * 1.12, width)
     head = _wrapped([f"{architecture.parameters:,} parameters", *notes], _FONT_SIZE, width)
