@@ -60,6 +60,7 @@ docs: .venv/docs
 # The figures and pictures in README.md and docs/, from `make demo` and docs/results/.
 figures: demo
 	$(BIN)/python benchmarks/demo_record.py
+	$(BIN)/python benchmarks/architecture_pictures.py
 	$(BIN)/python benchmarks/results_table.py
 
 # The package as it is installed, made of links, because the checkers do not run the line that

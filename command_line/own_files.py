@@ -8,7 +8,7 @@ from nmt_zoo.command_line import flag_values
 from nmt_zoo.common import own_code
 from nmt_zoo.configuration.options import BY_NAME
 
-_OWN = re.compile(r"--?(model|update|dataset|rules)")
+_OWN = re.compile(r"--?(architecture|model|update|dataset|rules)")
 _VALUE = re.compile(r"([^,]+\.py):(\w+)")
 
 

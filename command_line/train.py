@@ -13,7 +13,6 @@ process.start()  # Before anything imports TensorFlow.
 
 import dataclasses
 import inspect
-import json
 import os
 import re
 import shlex
@@ -21,7 +20,8 @@ from typing import Any
 
 from nmt_zoo import models
 from nmt_zoo.command_line import console, flag_values
-from nmt_zoo.command_line.flag_values import flag, given_options, read, shortened
+from nmt_zoo.command_line.flag_values import flag, given_options, read
+from nmt_zoo.command_line.model_settings import parse_settings
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_folder
 from nmt_zoo.configuration import recipes, rules
@@ -140,25 +140,9 @@ def list_settings(preset: str) -> list[str]:
 
 
 def settings_given(asked: Arguments, preset: str, begun: dict[str, Any] | None) -> dict[str, Any]:
-    """Reads --set; each value gets the type of the preset's value. `begun` as in `known_model`."""
-    valid = models.preset_settings(preset)
-    settings = {}
-    for text in asked.set:
-        (name, equals, value), shown = text.partition("="), f"--set {shortened(text)}"
-        if not equals:
-            raise UserError(f"{shown}: expected name=value")
-        if name not in valid:
-            known = ", ".join(sorted(valid))
-            raise UserError(f"{shown}: {preset} has no such setting; valid: {known}")
-        try:
-            settings[name] = value if isinstance(valid[name], str) else json.loads(value.lower())
-        except (ValueError, RecursionError):
-            raise UserError(f"{shown}: expected a value like {valid[name]!r}") from None
-    if not (begun or asked.options.get("init_from")):  # These have settings of their own.
-        for name, value in settings.items():
-            if value != valid[name] and (reason := models.why_unread(preset, name, settings)):
-                raise UserError(f"--set {name}={value}: it {reason}")
-    return settings
+    """Reads --set, as `parse_settings`. `begun` as in `known_model`."""
+    has_others = begun or asked.options.get("init_from")  # Settings of their own.
+    return parse_settings(asked.set, preset, check_read=not has_others)
 
 
 def known_model(asked: Arguments, begun: dict[str, Any] | None) -> str | None:

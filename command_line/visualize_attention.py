@@ -7,6 +7,8 @@
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --attention=tree
     python visualize_attention.py --model_dir=runs/x --heads=heads.png --input=test.en \\
         --target_input=test.de --gold=test.gold
+    python visualize_attention.py --architecture=transformer_base --output=transformer.svg
+    python visualize_attention.py --architecture=runs/x --output=x.svg
 
 The name of a picture ends in .png, .svg or .pdf; an .html is a page on which to explore attention;
 an .npz or .json has the weights as numbers.
@@ -18,13 +20,16 @@ process.start()  # Before anything imports TensorFlow.
 
 import dataclasses
 import sys
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
+from nmt_zoo import models
 from nmt_zoo.command_line import console, flag_values
-from nmt_zoo.command_line.flag_values import flag, language_flag, number_or, read
+from nmt_zoo.command_line.flag_values import flag, language_flag, number_or, read, shortened
 from nmt_zoo.command_line.machine import machine
+from nmt_zoo.command_line.model_settings import parse_settings
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, check_writable, read_lines, write_json
 from nmt_zoo.configuration import rules
@@ -38,6 +43,11 @@ from nmt_zoo.decoding.alignment.links import parse_gold, read_gold
 from nmt_zoo.decoding.explorer.sentence import SentenceExplorer
 from nmt_zoo.decoding.explorer.text_pages import write_page, write_pages
 from nmt_zoo.decoding.pictures import attention_numbers
+from nmt_zoo.decoding.pictures.architecture_pictures import (
+    origin_of,
+    save_architecture,
+    save_preset,
+)
 from nmt_zoo.decoding.pictures.attention_pictures import (
     check_choice,
     check_kind,
@@ -49,9 +59,11 @@ from nmt_zoo.decoding.pictures.head_pictures import save_heads
 from nmt_zoo.decoding.pictures.tree_pictures import save_tree
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.models.architecture import describe
 
 _ONE = "Picture or page of the attention between a sentence and its translation"
 _HEADS = "Picture and table of what each head looks at in a text"
+_ARCHITECTURE = "Picture of what a model consists of"
 _CHOICE = ("attention", "layer", "head")  # Flags that choose a map.
 
 
@@ -116,6 +128,18 @@ class Arguments(flag_values.Arguments):
         _HEADS, "", "Directory of a model, such as ibm2, whose links replace --gold."
     )
     save_scores: str = flag(_HEADS, "", "JSON file for the table and its settings.")
+    architecture: str = flag(
+        _ARCHITECTURE,
+        "",
+        "Model whose layers, shapes and numbers of parameters to draw: a preset, as --model of "
+        "train.py, or the directory of a trained model.",
+    )
+    set: list[str] = flag(
+        _ARCHITECTURE,
+        [],
+        "Changes a setting of the preset: name=value. Repeatable.",
+        repeatable=True,
+    )
 
     @property
     def has_choice(self) -> bool:
@@ -354,6 +378,30 @@ def draw_heads(asked: Arguments) -> None:
     console.write_result(*table_of(found.heads))
 
 
+def draw_architecture(asked: Arguments) -> None:
+    """Draws the parts of a preset, or of the model of a directory."""
+    name, presets = asked.architecture, [*models.preset_names(), *models.LANGUAGE_MODELS]
+    console.check_picture("output", asked.output)
+    if name in presets:
+        settings = parse_settings(asked.set, name)
+        with console.picture("output", asked.output):
+            save_preset(name, settings, asked.output)
+        return
+    if not Path(name).is_dir():
+        raise UserError(
+            f"--architecture={shortened(name)}: there is no such directory or model; expected one "
+            f"of {', '.join(presets)}"
+        )
+    if asked.set:
+        raise UserError(f"--set needs a preset, found --architecture={name}, a trained model")
+    directory = ModelDirectory(name)
+    model, preset = directory.new_model(), directory.config()["model"]
+    with console.picture("output", asked.output):
+        save_architecture(
+            describe(model), asked.output, title=f"{preset} of {name}", notes=[origin_of(preset)]
+        )
+
+
 def main(argv: list[str]) -> int:
     """Draws the one picture that the flags ask for."""
     del argv
@@ -361,7 +409,9 @@ def main(argv: list[str]) -> int:
     chosen_map(asked)
     rules.check("visualize_attention", asked.values(), asked.given)
     process.start_tensorflow()
-    if asked.heads:
+    if asked.architecture:
+        draw_architecture(asked)
+    elif asked.heads:
         draw_heads(asked)
     elif asked.attention == "tree":
         draw_tree(asked)

@@ -174,7 +174,18 @@ _SERVE = (
     ),
 )
 _VISUALIZE = (
-    Rule("", ("source", "input"), (), "what to draw"),
+    Rule("", ("source", "input", "architecture"), (), "what to draw"),
+    Rule("architecture", (), ("model_dir",), "it takes the directory, too"),
+    Rule(
+        "architecture",
+        (),
+        (
+            *("source_language", "target_language", "source", "target", "input", "target_input"),
+            *("attention", "layer", "head", "merge_subwords", "heads"),
+        ),
+        "it draws no text",
+    ),
+    Rule("set", ("architecture",)),
     Rule("source", (), ("input", "heads")),
     Rule("target_input", ("input",)),
     *_each(("target", "gold_links"), ("source",)),

@@ -11,6 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 import keras
 from keras import ops
 
+from nmt_zoo.models.architecture import Architecture, Counter, of_layers
+
 Tensor = Any  # A tensor or array of Keras's backend; its shape and dtype are in the docstring.
 LARGEST = 2**31 - 1  # The largest 32-bit integer.
 
@@ -227,6 +229,13 @@ class Searchable(keras.Model):
     def frozen(self) -> list[Frozen]:
         """Returns what decoding reads besides the weights, after `freeze`."""
         return []
+
+    def architecture(self, count: Counter) -> Architecture:
+        """Describes the model for a picture; by default, as a list of its Keras layers.
+
+        `count` returns the number of parameters of layers and weights, once for each.
+        """
+        return of_layers(self, count)
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
+from nmt_zoo.models.architecture import Architecture, Counter, Part, source_words
 from nmt_zoo.models.base import Tensor, require, require_at_least, require_choices, require_rates
 from nmt_zoo.models.coverage import CoverageModel
 from nmt_zoo.models.layers.jumps import Jumps, arrive, first_place, move, posterior
@@ -23,6 +24,15 @@ from nmt_zoo.models.layers.source_positions import (
     lengths_of,
 )
 from nmt_zoo.models.layers.translation_table import TranslationTable
+
+# Kind of prior -> its equation, with the settings of the model.
+_PRIORS = {
+    "uniform": ("P(a_t = j) = 1 / S",),
+    "table": ("a(j | t, S), S, T ≤ {max_positions}",),
+    "shared": ("softmax A_1,t ... A_S,t", "S, T ≤ {max_positions}"),
+    "diagonal": ("by |t/T - j/(S - 1)|", "P(NULL) = {null_probability}"),
+    "jumps": ("c(j - a_t-1), |jump| ≤ {max_jump}", "P(NULL) = {null_probability}"),
+}
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -124,6 +134,24 @@ class AlignmentModel(CoverageModel):
 
     def freeze(self) -> None:
         self.table.freeze()
+
+    def architecture(self, count: Counter) -> Architecture:
+        sizes = f"{self.source_vocab_size:,} × {self.target_vocab_size:,}"
+        pairs = f"logits of {self.num_word_pairs:,} word pairs" if self.num_word_pairs else sizes
+        lines = "t(e | f): a row for each word [S, V]", pairs, "softmax over e"
+        table = Part("Translation table t", "table", lines, count(self.table))
+        kind, place = self.settings["positions"], "t, of T; no word before it"
+        jumps = kind == "jumps"
+        place = "t, of T; a_t-1: the link before" if jumps else place
+        prior = *(text.format(**self.settings) for text in _PRIORS[kind]), "[T, S]; </s> is NULL"
+        title = "Prior of source positions"
+        link = {"next_step": (title,)} if jumps else {}
+        prior = Part(title, "attention", prior, count(self.positions), **link)
+        lines = "Σ_j P(a_t = j) t(e_t | f_j): [T, V]", "EM: posterior P(a_t = j | e, f)"
+        total = Part("Sum over alignments", "attention", lines, reads=(table.title,))
+        last = Part("P(e | f) = Π P(e_t | f)", "output", ("trained by EM or gradient",))
+        parts = Part("Position of target word", "input", (place,)), prior, total, last
+        return Architecture((source_words(), table), (*parts, self._search_part(count)))
 
     # Likelihood and alignment
 

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from nmt_zoo.models.architecture import Architecture, Counter, Part, target_words
 from nmt_zoo.models.base import (
     Searchable,
     StepOutput,
@@ -105,6 +106,23 @@ class NgramLanguageModel(Searchable):
         self.ngram_keys.assign(np.append(table.keys, _LAST))
         self.probabilities.assign(np.append(table.probabilities, np.float32(0)))
         self.backoffs.assign(table.backoffs)
+
+    def architecture(self, count: Counter) -> Architecture:
+        table = self.table_part("Table of n-grams", count)
+        last = Part("P(e_t | words before)", "output", ("[T, V], sums to 1",))
+        words = target_words(f"the last {self.order - 1} count")
+        return Architecture((), (words, table, last))
+
+    def table_part(self, title: str, count: Counter) -> Part:
+        """Describes the table, for models that have a language model inside."""
+        words = f"{self.backoffs.shape[0]:,} contexts c"
+        lines = (
+            f"counted, orders 1 to {self.order}",
+            words,
+            "modified Kneser-Ney:",
+            "a(c w) + g(c) P(w | c')",
+        )
+        return Part(title, "table", lines, count(self))
 
     # The trie
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
+from nmt_zoo.models.architecture import Architecture, Counter
 from nmt_zoo.models.base import (
     Tensor,
     TranslationModel,
@@ -31,6 +32,7 @@ from nmt_zoo.models.layers.embeddings import Embedding
 from nmt_zoo.models.layers.masks import padding_mask
 from nmt_zoo.models.layers.recurrent import CELLS, BidirectionalLayer, RecurrentLayer
 from nmt_zoo.models.layers.recurrent_decoder import RecurrentDecoder
+from nmt_zoo.models.rnn_parts import recurrent_architecture
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -334,6 +336,9 @@ class RecurrentTranslationModel(TranslationModel):
             return {}
         name = f"decoder/{len(self.decoder.stack) - 1}/cross"
         return {name: self.align(source_ids, target_ids)[:, None]}
+
+    def architecture(self, count: Counter) -> Architecture:
+        return recurrent_architecture(self, count)
 
 
 def reversed_order(source_mask: Tensor) -> Tensor:

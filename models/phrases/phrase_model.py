@@ -31,6 +31,7 @@ class PhraseModel(TableModel):
 
     features, first_weights = FEATURES, FIRST_WEIGHTS
     num_orientations = 6
+    search_title, option_lines = "Stack search", ("future cost: of what is left",)
     decoder_class, search_settings = PhraseDecoder, ("distortion_limit",)
     can_be_asked = True
 
@@ -57,3 +58,7 @@ class PhraseModel(TableModel):
             distortion_limit >= UNLIMITED,
             f"distortion_limit must be at least 0, or -1 for no limit, found {distortion_limit}",
         )
+
+    def search_lines(self) -> tuple[str, ...]:
+        limit = self.settings["distortion_limit"]
+        return (f"jumps over up to {limit} words" if limit >= 0 else "jumps anywhere",)

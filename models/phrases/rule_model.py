@@ -30,6 +30,7 @@ class RuleModel(TableModel):
     features, first_weights = FEATURES, FIRST_WEIGHTS
     longest_phrase = 20
     num_gaps = 1
+    table_title, search_title = "Rule table", "Chart search (CYK)"
     decoder_class = RuleDecoder
 
     def __init__(
@@ -49,3 +50,7 @@ class RuleModel(TableModel):
             "order": order,
         }
         super().__init__(*sizes, **settings, **kwargs)
+
+    def search_lines(self) -> tuple[str, ...]:
+        longest = self.settings["max_phrase_length"]
+        return f"fills spans of 1 to {longest} words", "cube pruning", "glue rule: side by side"

@@ -65,6 +65,18 @@ def test_own_models_ways_options_and_datasets_are_recorded(extended):
     assert configs["bag"]["code"] == [str(extended / "my_model.py")]
 
 
+def test_an_own_model_is_drawn_layer_by_layer(extended):
+    script = "visualize_attention"
+    commands = [
+        [script, "--architecture=my_model.py:BagOfWords", "--set=width=8", "--output=preset.svg"],
+        [script, "--architecture=runs/bag", "--output=trained.svg"],
+    ]
+    done = run(extended, "-c", RUN, json.dumps(commands))
+    assert done.returncode == 0, done.stderr[-3000:]
+    for name in ("preset", "trained"):
+        assert ">Source embedding</text>" in (extended / f"{name}.svg").read_text()
+
+
 def test_the_way_of_training_counts(extended):
     text = (extended / "runs" / "unigram" / "metrics.jsonl").read_text().splitlines()
     # The tokens are eight letters, and the end of a line after five letters on average.

@@ -355,3 +355,32 @@ BAD_FLAGS = {
         "en, line 1: 'three'; expected `source",
     ),
 }
+
+
+def test_the_architecture_of_a_preset_or_directory_is_drawn(draw, tmp_path):
+    done = draw("--architecture=ibm1", "--set=positions=diagonal", "--output=a.svg")
+    assert (done.status, done.out) == (0, "wrote a.svg\n"), done.err
+    assert {"ibm1", "with positions=diagonal"} < {*svg_texts(tmp_path / "a.svg")}
+    assert draw("--architecture=deep", "--output=b.svg").status == 0
+    model = ModelDirectory(tmp_path / "deep").new_model()
+    expected = {"transformer_tiny of deep", f"{model.count_params():,} parameters"}
+    assert expected < {*svg_texts(tmp_path / "b.svg")}
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        ("--architecture=ibm3", "--architecture=ibm3: there is no such directory or model; "),
+        ("--architecture=. --output=a.svg", "no config.json"),
+        ("--architecture=deep --set=norm=pre", "--set needs a preset, found --architecture=deep"),
+        ("--architecture=ibm1 --set=norm=pre", "--set norm=pre: ibm1 has no such setting; valid: "),
+        ("--architecture=ibm1 --set=max_jump=9", "--set max_jump=9: it needs positions=jumps"),
+        ("--architecture=ibm1 --output=a.html", "a picture's name must end in .png, .svg, .pdf"),
+        ("--architecture=ibm1 --model_dir=deep", "cannot be combined with --model_dir: it takes"),
+        ("--architecture=ibm1 --source=cat", "cannot be combined with --source: it draws no text"),
+        ("--set=norm=pre --source=cat --model_dir=deep", "--set needs --architecture"),
+    ],
+)
+def test_what_cannot_be_drawn_as_an_architecture_is_one_line(draw, flags, error):
+    done = draw(*flags.split())
+    assert done.status == 1 and error in done.err and done.err.count("\n") == 1
