@@ -18,7 +18,7 @@ import sentencepiece
 import torch
 import transformers
 
-PIECES, TOKENS, WARM_UP, RATE = 4000, 2000, 400, 2e-3
+PIECES, TOKENS, WARM_UP, RATE = 3000, 1200, 600, 1.5e-3
 SIZES = {
     f"{side}_{name}": value
     for side in ("encoder", "decoder")
