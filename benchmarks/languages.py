@@ -28,6 +28,7 @@ from benchmarks.parts.scripts import recorded, run
 from nmt_zoo.command_line import console
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.decoding.scores import corpus_scores
+from nmt_zoo.model_directory.metrics import read_records
 
 FLAGS = flags.FLAGS
 
@@ -61,6 +62,11 @@ def train(name, pairs, *more):
     return place
 
 
+def updates(model_dir):
+    """Returns the number of updates of a run."""
+    return read_records(model_dir / "metrics.jsonl")[-1]["step"]
+
+
 def translated(model_dir, source, output, target=""):
     """Translates a file; returns the path of the translation."""
     output = Path(FLAGS.runs, output)
@@ -87,6 +93,7 @@ def main(argv):
         one = train("one", SEEN, f"--target_languages={tags}")
         alone = {pair: train(pair, [pair]) for pair in SEEN}
         record["minutes"], record["pairs"] = FLAGS.minutes, {}
+        record["updates"] = {name: updates(place) for name, place in {"one": one, **alone}.items()}
         for pair in (*SEEN, *UNSEEN):
             source, target = pair.split("-")
             text = Path(FLAGS.multi30k, f"{_TEST}.{source}")

@@ -283,9 +283,12 @@ PRONOUNS_COLUMNS = ("sentences of context", "right when translated", "right when
 def languages_table():
     """Makes a row of BLEU and chrF for each pair of languages of benchmarks/languages.py."""
     rows = []
-    for pair, found in read("languages")["pairs"].items():
+    record = read("languages")
+    for pair, found in record["pairs"].items():
         ways = (found.get(way) for way in ("alone", "one", "cascade"))
-        cells = (f"{r['bleu']:.2f} / {r['chrf']:.2f}" if r else "" for r in ways)
+        cells = [f"{r['bleu']:.2f} / {r['chrf']:.2f}" if r else "" for r in ways]
+        if "alone" in found:
+            cells[0] += f" ({record['updates'][pair]:,} updates)"
         rows.append((pair + ("" if "alone" in found else ", never seen together"), *cells))
     return markdown([LANGUAGES_COLUMNS, *rows])
 
