@@ -127,7 +127,9 @@ class Translator:
 
             unknowns = unknowns or UnknownReplacer(model, tokenizer)
         self.unknowns = unknowns
-        self.options = SearchOptions(**search, emit_unknowns=unknowns is not None)
+        # A target language: how every translation begins.
+        how = {"first": tokenizer.target.sign, "emit_unknowns": unknowns is not None}
+        self.options = SearchOptions(**search, **how)
         self._engine = engine
         if engine:
             engine.check(self.options, max_input_tokens)
@@ -354,16 +356,13 @@ class Translator:
 
     def _asked_of(self, number):
         """Returns what is asked of a line as ids, the prefix and the phrases; see `asked`."""
-        sign = self.tokenizer.target.sign  # A target language: how every translation begins.
         if self.asked is None:
-            return (() if sign is None else (sign,)), ()
+            return (), ()
         if number > len(self.asked):
             self.check_asked(number, " or more")
         prefix, phrases = self.asked[number - 1]
         vocabulary = self.tokenizer.target
         (prefix,) = vocabulary.encode([prefix])
-        if sign is not None and not prefix[:-1]:
-            prefix = [sign, EOS_ID]
         return prefix[:-1], [phrase_ids(phrase, vocabulary) for phrase in phrases]
 
     def _translations(self, piece, found, n_best):

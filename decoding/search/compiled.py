@@ -122,7 +122,7 @@ class CompiledSearch:
     def _limits(self, source_ids):
         """Returns `[B]` int32, most tokens of each translation; 0 for padding."""
         lengths = tf.math.count_nonzero(source_ids - PAD_ID, axis=1, dtype=tf.int32)
-        return tf.where(lengths > 0, self.options.length_limit(lengths), 0)
+        return tf.where(lengths > 0, self.options.room(lengths), 0)
 
     def _traced(self, source_ids, n_best):
         with tf.init_scope():
@@ -135,7 +135,7 @@ class CompiledSearch:
         model, options = self._model, self.options
         rules = make_rules(model, options, self._special_ids, n_best, top_k=compiled_top_k)
         rows, width = tf.unstack(tf.shape(source_ids))
-        limits, most = self._limits(source_ids), options.length_limit(width)
+        limits, most = self._limits(source_ids), options.room(width)
         context = model.encode(source_ids)
         state = tf.nest.map_structure(
             lambda leaf: tf.repeat(leaf, rules.num_live, axis=0), model.initial_state(context)

@@ -115,7 +115,10 @@ def extend(
     """
     last_ids = tf.reshape(hypotheses.last_ids, [-1])
     output = model.decode_step(last_ids, step, state, active.context)
-    beams = hypotheses, output, model.log_normaliser(output.logits), step, rules
+    normaliser = model.log_normaliser(output.logits)
+    if rules.options.first is not None:
+        output = output._replace(logits=_with_first(output.logits, step, rules))
+    beams = hypotheses, output, normaliser, step, rules
     if rules.options.diversity_groups > 1:
         hypotheses, parents, is_nan = extended_in_groups(_extended, *beams)
     else:
@@ -130,6 +133,12 @@ def extend(
     if hypotheses.last_ids.shape[1] > 1:
         state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, parents), state)
     return hypotheses, state, must_leave, certain
+
+
+def _with_first(logits, step, rules):
+    """Returns logits that in the first step leave no choice but `SearchOptions.first`."""
+    others = tf.range(rules.barred.shape[0]) != rules.options.first
+    return tf.where(others & (step == 0), IMPOSSIBLE, logits)
 
 
 def empty_beam(batch_size: int | tf.Tensor, length: int | tf.Tensor, rules: Rules) -> Beam:

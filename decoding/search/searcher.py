@@ -91,7 +91,7 @@ def make_search(
             )
 
         lengths = tf.reduce_sum(tf.cast(source_ids != PAD_ID, tf.int32), axis=1)
-        limits = options.length_limit(lengths)
+        limits = options.room(lengths)
         for name in ("prefix", "required"):
             if name in inputs:
                 tokens = tf.reshape(inputs[name], [tf.shape(lengths)[0], -1])
@@ -180,9 +180,7 @@ class Searcher:
         if any(sentence.required for sentence in sentences):
             given["required"] = _padded_phrases([sentence.required for sentence in sentences])
         if self.options.sample:
-            most = max(
-                self.options.length_limit(len(s.source_ids)) + len(s.prefix) for s in sentences
-            )
+            most = max(self.options.room(len(s.source_ids)) + len(s.prefix) for s in sentences)
             given["noise"] = np.stack(
                 [
                     np.random.default_rng(

@@ -140,5 +140,7 @@ def check_shortlist(model: Searchable, options: SearchOptions, asked: bool) -> N
     others = [name for name in _EXCLUDED if getattr(options, name) != getattr(defaults, name)]
     if asked:
         others.append("prefix or --required")
+    if options.first is not None:
+        others.append("target_language")
     if others:
         raise UserError(f"--shortlist cannot be combined with --{others[0]}; leave one of them out")

@@ -87,6 +87,9 @@ class SearchOptions(NamedTuple):
     banned: Any = None  # `banned.BannedPhrases`, or None.
     shortlist: Any = None  # `shortlist.Shortlist`, or None: all tokens are scored.
     rules: tuple = ()  # `decoding.search.rules.DecodingRule`s of the user's own.
+    # Token with which every translation begins, such as the sign of its language; None: any. It
+    # counts in scores, but not in `length_limit`.
+    first: int | None = None
 
     def length_limit(self, source_length: int | tf.Tensor) -> int | tf.Tensor:
         """Returns the most tokens of a translation, for the tokens of its source: int or int32."""
@@ -98,6 +101,10 @@ class SearchOptions(NamedTuple):
 
         limit = self.max_length_factor * tf.cast(source_length, tf.float32)
         return tf.cast(limit, tf.int32) + self.max_length_extra
+
+    def room(self, source_length: int | tf.Tensor) -> int | tf.Tensor:
+        """Returns `length_limit` with the token `first`."""
+        return self.length_limit(source_length) + (self.first is not None)
 
 
 class EachSentence(NamedTuple):

@@ -42,7 +42,7 @@ from nmt_zoo.serving.ctranslate2.conversion import (
 from nmt_zoo.serving.export.versions import newest_version
 
 # Names of the search options that the engine follows.
-_FOLLOWED = {"beam_size", "length_penalty", "emit_unknowns"}
+_FOLLOWED = {"beam_size", "length_penalty", "emit_unknowns", "first"}
 _FOLLOWED |= {"max_length_factor", "max_length_extra"}
 
 # Most weights of a head's attention to the source, [B, S, S], that are computed at once.

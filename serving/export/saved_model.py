@@ -130,13 +130,12 @@ class ServingModule(tf.Module):
         self.source_vocab_size = model.source_vocab_size
         self.max_input_tokens = max_input_tokens
         self.context_sentences = context_sentences
-        self.options = SearchOptions(**search)
+        # The target language is how every translation begins.
+        self.options = SearchOptions(**search, first=self.target.sign)
         self.max_beam_size = max_beam_size or self.options.beam_size
         widest = self.options._replace(beam_size=self.max_beam_size)
-        given = () if self.target.sign is None else ("prefix",)  # The sign of the target language.
-        self._search = make_search(model, self.options, given)
-        self._search_each = make_search(model, widest, given, each_sentence=True)
-        compiled = compiled and not given  # A compiled search takes no prefix.
+        self._search = make_search(model, self.options)
+        self._search_each = make_search(model, widest, each_sentence=True)
         self._programs = compiled_search(model, self.options) if compiled else None
         self._programs_each = compiled_search(model, widest, each_sentence=True)
         self._score = make_scorer(model)
@@ -166,11 +165,7 @@ class ServingModule(tf.Module):
 
     def _hypotheses(self, source_ids, search, asked):
         """Searches as `make_search`; returns the `Hypotheses`, of which empty ones stay empty."""
-        source_ids_or_end, given = not_empty(source_ids), []
-        if self.target.sign is not None:
-            sign = tf.fill([tf.shape(source_ids_or_end)[0], 1], self.target.sign)
-            given = [{"prefix": sign}]
-        found = search(source_ids_or_end, asked, *given)
+        found = search(not_empty(source_ids), asked)
         found = tf.nest.map_structure(lambda values: values[: tf.shape(source_ids)[0]], found)
         is_empty = are_empty(source_ids)[:, None]
         nothing = tf.where(tf.range(tf.shape(found.ids)[2]) == 0, EOS_ID, PAD_ID)
