@@ -20,6 +20,8 @@
 # by a table $t$ of word translations:
 #
 # $$P(e \mid f) = \prod_i \sum_{j=1}^{n} \frac{1}{n}\, t(e_i \mid f_j)$$
+#
+# ![IBM Model 1 as a picture](../architectures/ibm1.svg)
 
 # %%
 import contextlib

@@ -9,6 +9,8 @@
 #
 # with phrase probabilities in both directions, a language model, how far phrases jump, and how many there are; the weights are
 # tuned on a validation text.
+#
+# ![Phrase-based translation as a picture](../architectures/phrase_based.svg)
 
 # %%
 import inspect

@@ -8,6 +8,8 @@
 #
 # This is [page 4](4_averages.py) again: an average of vectors inside a softmax. The weights no longer depend on positions, but on
 # what stands there. Luong et al. 2015 tried several scores, $h^\top m$, $h^\top W m$; Bahdanau's was $v^\top \tanh(Uh + Vm)$.
+#
+# ![An LSTM with attention as a picture](../architectures/lstm_luong.svg)
 
 # %%
 import inspect

@@ -8,6 +8,8 @@
 #
 # A layer of the decoder has masked self-attention, attention to the encoder's output as on page 6, and the small network. (The paper
 # normalises after adding; most models since do it before, which trains more easily. `norm=post` is the paper.)
+#
+# ![The Transformer as a picture](../architectures/transformer_base.svg)
 
 # %%
 import inspect
