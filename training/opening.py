@@ -228,7 +228,13 @@ def _start(options, directory):
     origin = ModelDirectory(path)
     origin.read_best()  # Damage is found before the long work.
     found = {"init_weights": origin.weights_hash()}
-    config = origin.config()
+    config, name = origin.config(), "context_sentences"
+    if config["options"][name] != options[name]:
+        print(
+            f"--{name}={options[name]}: the model of --init_from was trained with "
+            f"{config['options'][name]}",
+            flush=True,
+        )
     kept = ("imported",) if options["new_vocabulary"] else ("imported", "languages")
     return found | {name: config[name] for name in kept if name in config}
 

@@ -134,6 +134,16 @@ def test_sentences_are_not_held_out_of_documents(corpus, capsys):
     assert done.status == 1 and "cannot be held out of documents" in done.err
 
 
+def test_tuning_with_other_contexts_is_reported(corpus, trained, capsys):
+    folder, text = corpus
+    flags = [f"--init_from={trained}", "--max_steps=1", "--dry_run"]
+    done = train(folder, "tuned", *text, *flags, capsys=capsys)
+    assert done.status == 0, done.err
+    assert "--context_sentences=0: the model of --init_from was trained with 1" in done.out
+    done = train(folder, "tuned", *text, *flags, "--context_sentences=1", capsys=capsys)
+    assert "was trained with" not in done.out
+
+
 def test_an_ensemble_reads_the_same_contexts(corpus, trained, capsys):
     folder, text = corpus
     vocabulary = f"--vocab_file={trained / 'tokenizer/shared.model'}"
