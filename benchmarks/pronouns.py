@@ -37,6 +37,12 @@ flags.DEFINE_integer("tests", 500, "Documents of the test text.", 1)
 flags.DEFINE_string("runs", "runs/pronouns", "Folder for texts, models and translations.")
 flags.DEFINE_string("output", "docs/results/pronouns.json", "JSON file of the results.")
 
+# A small network and batches, for a small grammar.
+NETWORK = [
+    *("--model=transformer_tiny", "--set=num_encoder_layers=2", "--set=num_decoder_layers=2"),
+    *("--set=dropout=0.1", "--bpe_dropout=0", "--max_tokens_per_batch=1024"),
+    "--learning_rate=0.002",
+]
 ARTICLES, PRONOUNS = ("ka", "ki", "ku"), ("sha", "shi", "shu")
 _ONSETS, _VOWELS = "bdfglmnprstvz", "aeiou"
 
@@ -121,8 +127,7 @@ def main(argv):
         for context in (0, 1):
             model_dir = folder / f"context{context}"
             limits = [f"--max_minutes={FLAGS.minutes}", f"--context_sentences={context}"]
-            common = ["train.py", "--model=transformer_tiny", f"--model_dir={model_dir}"]
-            run([*common, *texts, *limits])
+            run(["train.py", *NETWORK, f"--model_dir={model_dir}", *texts, *limits])
             record["right"][context] = shares(folder, model_dir, genders)
             print(record["right"], flush=True)
     return 0
