@@ -6,7 +6,7 @@ One model learns English to and from German and French, with a tag of the target
 the source; others learn one direction each. The one model has as many minutes as the others
 together. It also translates German to French and back, which it never saw together (zero-shot); a
 cascade of two translations through English stands beside it. Results go to
-docs/results/languages.json.
+docs/results/studies/languages.json.
 """
 
 import os
@@ -35,7 +35,7 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string("multi30k", "data/multi30k", "Folder with train.en, val.en and so on.")
 flags.DEFINE_string("runs", "runs/languages", "Folder for model directories and translations.")
 flags.DEFINE_integer("minutes", 5, "Minutes of training for each direction.", 1)
-flags.DEFINE_string("output", "docs/results/languages.json", "JSON file of the results.")
+flags.DEFINE_string("output", "docs/results/studies/languages.json", "JSON file of the results.")
 
 SEEN = ("en-de", "de-en", "en-fr", "fr-en")
 UNSEEN = ("de-fr", "fr-de")

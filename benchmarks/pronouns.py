@@ -6,7 +6,7 @@ A document has two sentences: `the dog sees the tree .` and `it sleeps .`. In th
 every noun has one of three genders, which its article shows, and "it" has that of the subject of
 the sentence before. A model of sentences can only guess, one time in three. Two models learn the
 same text, without and with --context_sentences=1; both translate new documents, and score each of
-the three pronouns in the right translation. Results go to docs/results/pronouns.json.
+the three pronouns in the right translation. Results go to docs/results/studies/pronouns.json.
 """
 
 import os
@@ -35,7 +35,7 @@ flags.DEFINE_integer("minutes", 2, "Minutes of training for each model.", 1)
 flags.DEFINE_integer("documents", 6000, "Documents of the training text.", 1)
 flags.DEFINE_integer("tests", 500, "Documents of the test text.", 1)
 flags.DEFINE_string("runs", "runs/pronouns", "Folder for texts, models and translations.")
-flags.DEFINE_string("output", "docs/results/pronouns.json", "JSON file of the results.")
+flags.DEFINE_string("output", "docs/results/studies/pronouns.json", "JSON file of the results.")
 
 # A small network and batches, for a small grammar.
 NETWORK = [

@@ -7,7 +7,7 @@
 
 The first command trains the systems, the second translates the test set of Multi30k with them: as
 it is; with two letters of every fifth word exchanged; without every tenth word; in capitals; and,
-in its place, the test set of Europarl. Results go to docs/results/statistical_neural.json. --draw
+in its place, the test set of Europarl. Results go to docs/results/studies/statistical_neural.json. --draw
 makes the pictures of docs/statistical_neural.md and README.md, and translates nothing.
 """
 
@@ -42,7 +42,9 @@ flags.DEFINE_string("europarl", "data/europarl10k", "Folder with test.en and tes
 flags.DEFINE_string("runs", "runs/phrases", "Folder of the texts and models of phrases.py.")
 flags.DEFINE_list("systems", list(SYSTEMS), "Names of the systems.")
 flags.DEFINE_bool("draw", False, "Draws the pictures of results that are there.")
-flags.DEFINE_string("output", "docs/results/statistical_neural.json", "JSON file of the results.")
+flags.DEFINE_string(
+    "output", "docs/results/studies/statistical_neural.json", "JSON file of the results."
+)
 
 
 def exchanged(line, draw):

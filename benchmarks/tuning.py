@@ -5,7 +5,7 @@
         --old=data/multi30k/test_2016_flickr
 
 A text is named without the ending of its language, .en or .de. Training stops on validation text of
-the new kind. Results go to docs/results/tuning.json.
+the new kind. Results go to docs/results/studies/tuning.json.
 """
 
 import os
@@ -38,7 +38,7 @@ flags.DEFINE_integer("pairs", 500, "Pairs to tune on.", 1)
 flags.DEFINE_integer("minutes", 3, "Minutes of tuning.", 1)
 flags.DEFINE_list("rates", ["1e-4", "3e-4"], "Learning rates to try.")
 flags.DEFINE_string("runs", "runs/tuning", "Folder for texts, runs and translations.")
-flags.DEFINE_string("output", "docs/results/tuning.json", "JSON file of the results.")
+flags.DEFINE_string("output", "docs/results/studies/tuning.json", "JSON file of the results.")
 
 
 def scores(model_dir, name):

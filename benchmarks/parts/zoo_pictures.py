@@ -50,7 +50,8 @@ def draw_comparison(by_size, systems, path):
         _draw_kinds(kind, systems)
         for panel in (amount, length, kind):
             _plain(panel)
-        amount.legend(frameon=False)
+        amount.legend(frameon=False, ncols=3, loc="upper left")
+        amount.set_ylim(top=46)
         figures.save(figure, path, dpi=150)
 
 

@@ -283,7 +283,7 @@ PRONOUNS_COLUMNS = ("sentences of context", "right when translated", "right when
 def languages_table():
     """Makes a row of BLEU and chrF for each pair of languages of benchmarks/languages.py."""
     rows = []
-    record = read("languages")
+    record = read("studies/languages")
     for pair, found in record["pairs"].items():
         ways = (found.get(way) for way in ("alone", "one", "cascade"))
         cells = [f"{r['bleu']:.2f} / {r['chrf']:.2f}" if r else "" for r in ways]
@@ -300,7 +300,7 @@ def tuning_table():
             f"after `--learning_rate={name}`" if found.get("tuned") else name,
             *(f"{found[kind]:.2f}" for kind in ("new", "old")),
         )
-        for name, found in read("tuning")["bleu"].items()
+        for name, found in read("studies/tuning")["bleu"].items()
     ]
     return markdown([TUNING_COLUMNS, *rows])
 
@@ -309,14 +309,14 @@ def pronouns_table():
     """Makes a row for each model of benchmarks/pronouns.py."""
     rows = [
         (context, *(f"{found[way]:.1%}" for way in ("translated", "scored")))
-        for context, found in read("pronouns")["right"].items()
+        for context, found in read("studies/pronouns")["right"].items()
     ]
     return markdown([PRONOUNS_COLUMNS, *rows])
 
 
 def kinds_table():
     """Makes a row of BLEU for each kind of text of benchmarks/statistical_neural.py."""
-    systems = read("statistical_neural")["systems"]
+    systems = read("studies/statistical_neural")["systems"]
     names = [f"`{name}`" for name in systems]
     kinds = list(next(iter(systems.values()))["kinds"])
     rows = [
