@@ -7,8 +7,8 @@
 
 The first command trains the systems, the second translates the test set of Multi30k with them: as
 it is; with two letters of every fifth word exchanged; without every tenth word; in capitals; and,
-in its place, the test set of Europarl. Results go to docs/results/studies/statistical_neural.json. --draw
-makes the pictures of docs/statistical_neural.md and README.md, and translates nothing.
+in its place, the test set of Europarl. Results go to docs/results/studies/. --draw makes the
+pictures of docs/statistical_neural.md and README.md, and translates nothing.
 """
 
 import json
