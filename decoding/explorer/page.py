@@ -78,7 +78,7 @@ def explorer_page(data: dict[str, Any], title: str) -> str:
         text = text.replace(character, f"\\u{ord(character):04x}")
     body = '<div id="explorer"></div>\n<noscript>This page needs JavaScript.</noscript>'
     element = f'<script type="application/json" id="explorer-data">{text}</script>'
-    return offline_page(title, f"{body}\n{element}", script())
+    return offline_page(title, body, script(), data=element)
 
 
 def index_page(title: str, rows: Sequence[tuple[str, str, str]]) -> str:
@@ -102,11 +102,11 @@ def _text(text):
     return f"<bdi>{html.escape(printable(text))}</bdi>"
 
 
-def offline_page(title: str, body: str, code: str = "", look: str = "") -> str:
+def offline_page(title: str, body: str, code: str = "", look: str = "", data: str = "") -> str:
     """Returns a page with the look of the explorer that needs no network.
 
-    `body` is HTML, `code` JavaScript that runs after it, `look` more CSS. A policy in the page
-    forbids all scripts and styles but these, and all requests.
+    `body` is HTML, `code` JavaScript that runs after it, `look` more CSS, `data` elements that the
+    code reads. A policy in the page forbids all scripts and styles but these, and all requests.
     """
     look = style() + look
     policy = (
@@ -120,7 +120,7 @@ def offline_page(title: str, body: str, code: str = "", look: str = "") -> str:
         heading=_text(title),
         style=look,
         body=body,
-        scripts=f"<script>{code}</script>" if code else "",
+        scripts="\n".join(filter(None, [data, f"<script>{code}</script>" if code else ""])),
     )
 
 
