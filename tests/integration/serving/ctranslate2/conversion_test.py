@@ -160,6 +160,7 @@ def test_other_models_are_refused_with_those_that_fit(preset):
 
 
 FOLLOWED = {"beam_size", "length_penalty", "emit_unknowns", "max_length_factor", "max_length_extra"}
+FOLLOWED |= {"first"}  # The sign of a language, which the tokenizer has.
 
 
 def test_an_option_that_the_engine_does_not_follow_is_refused(tmp_path):
