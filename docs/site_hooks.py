@@ -14,7 +14,10 @@ TOP = ("README.md", "BUILD.md", "CONTRIBUTING.md", "CHANGELOG.md")
 # An equation in a Markdown file, which an extension has marked, or in a notebook.
 _MARKED = re.compile(r'<(div|span) class="arithmatex">\\[\[(](.*?)\\[\])]</\1>', re.DOTALL)
 _DOLLARS = re.compile(r"(\$\$?)(?!\s)([^$]+?)(?<!\s)\1")
-_CODE = re.compile(r"(<pre.*?</pre>|<code.*?</code>)", re.DOTALL)
+_CODE = re.compile(
+    "(" + "|".join(rf"<{name}\b.*?</{name}>" for name in ("pre", "code", "style", "script")) + ")",
+    re.DOTALL,
+)
 _LINK = re.compile(r"(\]\()(?!https?:|#|mailto:)([^)#\s]+)")
 
 
