@@ -221,11 +221,7 @@ def best_head(model: Any, tokenizer: Any, text: ParallelText, name: str) -> dict
         ParallelText(text.names, tuple(side[:most] for side in text.lines))
         for most in (_TO_LEARN, _TO_JUDGE)
     )
-    sides = [text_alignment.number_words(side) for side in known.words()]
-    iterations = text_alignment.ITERATIONS["fertility"]
-    (links,) = text_alignment.align_with_fertilities(
-        sides, iterations, threshold=text_alignment.LIKELY
-    )
+    links = text_alignment.usual_links(known.words())
     gold = [GoldAlignment(*[frozenset(pair)] * 2) for pair in itertools.islice(links, _TO_JUDGE)]
     heads = summarise_heads(model, tokenizer, judged, name=name, gold=gold).heads
     best = min((head for head in heads if head.score), key=lambda head: head.score.aer)

@@ -233,11 +233,7 @@ def align(words: Texts, training: tuple[list, list]) -> Links:
     is_short = [max(map(len, pair)) <= _LONGEST_PAIR for pair in pairs]
     known = [*zip(*training, strict=True)] if training[0] else []
     aligned = [pair if short else ([], []) for pair, short in zip(pairs, is_short, strict=True)]
-    sides = [text_alignment.number_words(side) for side in zip(*known, *aligned, strict=True)]
-    iterations = text_alignment.ITERATIONS["fertility"]
-    (links,) = text_alignment.align_with_fertilities(
-        sides, iterations, threshold=text_alignment.LIKELY
-    )
+    links = text_alignment.usual_links(list(zip(*known, *aligned, strict=True)))
     found = zip(itertools.islice(links, len(known), None), is_short, strict=True)
     linked = ({source for source, _ in pair} if short else None for pair, short in found)
     of_key = {key: [*itertools.islice(linked, len(text))] for key, text in distinct}

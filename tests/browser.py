@@ -18,6 +18,21 @@ def packages():
 
 
 @contextlib.contextmanager
+def opener(driver, path):
+    """Yields a function that opens a text as a page; then, checks requests and the log."""
+
+    def open_page(text):
+        path.write_text(text, encoding="utf-8")
+        requested(driver)
+        driver.get_log("browser")
+        driver.get(path.as_uri())
+
+    yield open_page
+    assert all(url.startswith(("file:", "data:")) for url in requested(driver))
+    assert driver.get_log("browser") == []
+
+
+@contextlib.contextmanager
 def chromium():
     """Yields a driver of selenium that logs console and network; skips without Chromium."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")

@@ -144,7 +144,7 @@ class ServingModule(tf.Module):
 
     @property
     def is_compiled(self) -> bool:
-        """Whether there are compiled endpoints."""
+        """Returns whether there are compiled endpoints."""
         return self._programs is not None
 
     def _encoded(self, vocabulary, lines, name):

@@ -4,7 +4,7 @@ import contextlib
 import math
 import time
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -95,6 +95,13 @@ def align_with_fertilities(
             return [forward, reverse.reversed()]
 
         return [Links.joined(parts) for parts in zip(*text.each(find), strict=True)]
+
+
+def usual_links(words: Sequence[Iterable[Sequence[str]]]) -> Links:
+    """Returns the links that align.py finds by default; `words` of each line, (source, target)."""
+    sides = [number_words(side) for side in words]
+    (links,) = align_with_fertilities(sides, ITERATIONS["fertility"], threshold=LIKELY)
+    return links
 
 
 @contextlib.contextmanager

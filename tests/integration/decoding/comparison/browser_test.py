@@ -3,7 +3,7 @@
 import pytest
 
 from nmt_zoo.decoding.comparison.words import Texts
-from tests.browser import chromium, requested, violations
+from tests.browser import chromium, opener, violations
 from tests.unit.decoding.comparison.page_test import HOSTILE, make_page
 
 REFERENCE = ["a small dog runs", "the cat sees a house", "one big bird", "two old men sing"]
@@ -23,17 +23,13 @@ def browser():
 def opened(browser, tmp_path):
     """Returns a function that opens the page of some `Texts`; then, nothing was asked for."""
 
-    def open_page(lines):
-        path = tmp_path / "page.html"
-        path.write_text(make_page(lines), encoding="utf-8")
-        requested(browser)
-        browser.get_log("browser")
-        browser.get(path.as_uri())
-        return browser
+    with opener(browser, tmp_path / "page.html") as open_text:
 
-    yield open_page
-    assert all(url.startswith(("file:", "data:")) for url in requested(browser))
-    assert browser.get_log("browser") == []
+        def open_page(lines):
+            open_text(make_page(lines))
+            return browser
+
+        yield open_page
 
 
 def lines_shown(driver):

@@ -11,7 +11,7 @@ import pytest
 
 from nmt_zoo.decoding.alignment.subword_merging import merge_words, words_of
 from nmt_zoo.decoding.explorer.page import explorer_page, index_page, model_data
-from tests.browser import chromium, packages, requested, violations
+from tests.browser import chromium, opener, packages, violations
 
 ROOT = Path(__file__).resolve().parents[4]
 HOSTILE = "<script>document.title='x'</script> \"q\" 'q' & \u202edlrow"
@@ -65,17 +65,13 @@ def browser():
 def opened(browser, tmp_path):
     """Returns a function that opens a page; at its end, checks that all was well in the browser."""
 
-    def open_page(text):
-        path = tmp_path / "page.html"
-        path.write_text(text, encoding="utf-8")
-        requested(browser)
-        browser.get_log("browser")
-        browser.get(path.as_uri())
-        return Page(browser)
+    with opener(browser, tmp_path / "page.html") as open_text:
 
-    yield open_page
-    assert all(url.startswith(("file:", "data:")) for url in requested(browser))
-    assert browser.get_log("browser") == []
+        def open_page(text):
+            open_text(text)
+            return Page(browser)
+
+        yield open_page
 
 
 class Page:
