@@ -138,20 +138,23 @@ _MULTI30K_FILES = {  # name: (bytes, SHA-256)
 }
 
 
+def _of_github(folder, repository, path, size, checksum):
+    """Returns a file of a public repository; `path` starts with the commit."""
+    addresses = (
+        f"https://raw.githubusercontent.com/{repository}/{path}",
+        f"https://github.com/{repository}/raw/{path}",
+    )
+    name = path.rpartition("/")[2]
+    return Text(RemoteFile(f"{folder}/{name}", addresses, size, f"sha256:{checksum}"))
+
+
 def _multi30k(source, target):
     def texts(split, published):
-        return tuple(
-            text(f"{published}.{language}.gz", *_MULTI30K_FILES[f"{split}.{language}"])
-            for language in (source, target)
-        )
+        return tuple(text(f"{split}.{side}", f"{published}.{side}.gz") for side in (source, target))
 
-    def text(name, size, checksum):
-        path = f"{_MULTI30K_COMMIT}/data/task1/raw/{name}"
-        addresses = (
-            f"https://raw.githubusercontent.com/multi30k/dataset/{path}",
-            f"https://github.com/multi30k/dataset/raw/{path}",
-        )
-        return Text(RemoteFile(f"multi30k/{name}", addresses, size, f"sha256:{checksum}"))
+    def text(name, published):
+        path = f"{_MULTI30K_COMMIT}/data/task1/raw/{published}"
+        return _of_github("multi30k", "multi30k/dataset", path, *_MULTI30K_FILES[name])
 
     return Corpus(
         (source, target),
@@ -164,6 +167,40 @@ def _multi30k(source, target):
         citation="Elliott et al. 2016, Multi30K (English, German); Elliott et al. 2017, Findings "
         "of the Second Shared Task on Multimodal Machine Translation (French); Barrault et al. "
         "2018, Findings of the Third (Czech)",
+        rules=KEEP_ALL,
+    )
+
+
+# Sizes and checksums of the files in the repository at this commit.
+_EUROPARL10K_COMMIT = "52db38523e20011adc6e7b437791ee275aca8b89"
+_EUROPARL10K_FILES = {  # name: (bytes, SHA-256)
+    "train.de": (699038, "cc0b321afa9fb73469508cd5a39448bcbcfb516d32b0a0c1cc098bfbdc6f5a68"),
+    "train.en": (640205, "363eff78ed47654f743d7f01b07f3ce01817201f2e5e385082426483fc9a5c7d"),
+    "val.de": (35673, "d21dccb5683c8307a7cccbdccdfbf08589c6a59ade410bef5fc4ac53b2e74044"),
+    "val.en": (33049, "451140bba92b8c39dfa26b5a85f66d7aaa152e889706afb4d3ff2bfc712a889b"),
+    "test.de": (35903, "9b38cbd368d63e6d946296c83e28a4120c687feb266800d0e976096183dd49d9"),
+    "test.en": (32736, "b60041b89c1ec35a0cf6aeacf94151b3e5937dbbccb8d2b333e7386f5e5829f4"),
+}
+
+
+def _europarl10k(source, target):
+    def texts(split):
+        return tuple(text(f"{split}.{side}") for side in (source, target))
+
+    def text(name):
+        path = f"{_EUROPARL10K_COMMIT}/europarl_raw/{name}"
+        return _of_github("europarl10k", "FranxYao/nlu-cw2", path, *_EUROPARL10K_FILES[name])
+
+    return Corpus(
+        (source, target),
+        train=(texts("train"),),
+        valid=(texts("val"),),
+        test=(texts("test"),),
+        about="a sample of Europarl, lower-cased and tokenised, of a coursework of the University "
+        "of Edinburgh",
+        size="10,000 pairs, 500 and 500; 1.5 MB to download",
+        licence="the repository names none; Europarl is free to use, as far as its makers know",
+        citation="Koehn 2005, Europarl; the coursework NLU+ of the University of Edinburgh",
         rules=KEEP_ALL,
     )
 
@@ -232,6 +269,8 @@ DATASETS = {
     "wmt14_en_de": _wmt14("en", "de"),
     "wmt14_de_en": _wmt14("de", "en"),
     **{f"multi30k_{s}_{t}": _multi30k(s, t) for s in _LANGUAGES for t in _LANGUAGES if s != t},
+    "europarl10k_de_en": _europarl10k("de", "en"),
+    "europarl10k_en_de": _europarl10k("en", "de"),
     "iwslt14_de_en": _iwslt14("de", "en"),
     "iwslt14_en_de": _iwslt14("en", "de"),
     "ted_pt_en": _ted("pt", "en"),
