@@ -77,7 +77,8 @@ def publish(corpus, texts, server):
     new = {}
     for file in corpus.files():
         if file.path in texts:
-            data = gzip.compress(texts[file.path].encode())
+            data = texts[file.path].encode()
+            data = gzip.compress(data) if file.path.endswith(".gz") else data
         else:  # For simplicity, every archive contains all members.
             data = _archive({"../../climbed.out": "evil", **texts})
         server.files[f"/{file.path}"] = data

@@ -171,17 +171,24 @@ def test_an_archive_without_a_checksum_that_is_cut_off_is_found_out(wmt14, web_s
         make(wmt14._replace(train=(pair,)), tmp_path)
 
 
-def test_multi30k_is_had_in_any_direction(web_server, tmp_path):
-    for name in ("multi30k_en_de", "multi30k_cs_fr"):
-        corpus = DATASETS[name]
-        texts = {file.path: f"{file.path}\n{file.path}\n" for file in corpus.files()}
-        splits = make(publish(corpus, texts, web_server), tmp_path / name)
-        source, target = corpus.languages
-        for split, stem in (("train", "train"), ("valid", "val"), ("test", "test_2016_flickr")):
-            for path, language in zip(splits[split], (source, target), strict=True):
-                line = f"multi30k/{stem}.{language}.gz\n"
-                assert path.read_text() == 2 * line
-                assert path.name == f"{split}.{language}"
+PUBLISHED_SPLITS = {  # corpus: published names of train, valid and test, with {} for the language
+    "multi30k_en_de": ("train.{}.gz", "val.{}.gz", "test_2016_flickr.{}.gz"),
+    "multi30k_cs_fr": ("train.{}.gz", "val.{}.gz", "test_2016_flickr.{}.gz"),
+    "europarl10k_de_en": ("train.{}", "val.{}", "test.{}"),
+    "europarl10k_en_de": ("train.{}", "val.{}", "test.{}"),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED_SPLITS)
+def test_files_of_a_repository_are_had_in_any_direction(name, web_server, tmp_path):
+    corpus = DATASETS[name]
+    texts = {file.path: f"{file.path}\n{file.path}\n" for file in corpus.files()}
+    splits = make(publish(corpus, texts, web_server), tmp_path / name)
+    for (split, files), published in zip(splits.items(), PUBLISHED_SPLITS[name], strict=True):
+        for path, language in zip(files, corpus.languages, strict=True):
+            line = f"{name.partition('_')[0]}/{published.format(language)}\n"
+            assert path.read_text() == 2 * line
+            assert path.name == f"{split}.{language}"
 
 
 def test_talks_are_trained_on_and_every_23rd_pair_of_them_validates(web_server, tmp_path):
