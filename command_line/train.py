@@ -321,22 +321,29 @@ def print_chosen(
         print(f"max_length={options['max_length']}, because a batch holds no more tokens")
 
 
+def print_plan(request: Request) -> int:
+    """Prints the words of the text, and the steps of a run that learns in steps."""
+    split = request.splits["train"]
+    sides = streams.open_split(split) if split.source else [streams.open_target(split)]
+    lines = [f"{request.model} is counted from the whole text: there are no steps to plan"]
+    if request.way.has_plan:
+        this = opening.open_run(request)
+        lines = (
+            plan.lines_of(this) if this else [f"{request.model_dir}: complete, no steps are left"]
+        )
+    for line in (*word_counts(sides), *lines):
+        console.write_result(line)
+    return 0
+
+
 def train_or_plan(asked: Arguments) -> int:
     """Reads flags and text; prints the plan of the run, or opens it and trains."""
     request = request_of(asked)
-    if request.dry_run and not request.way.has_plan:
-        raise UserError(
-            f"--dry_run plans training in steps, but {request.model} is counted; leave it out"
-        )
+    if asked.dry_run:
+        return print_plan(request)
     this = opening.open_run(request)
     if this is None:
         print(f"{asked.model_dir[0]} already holds the model of this text and these options")
-        return 0
-    if asked.dry_run:
-        split = request.splits["train"]
-        sides = streams.open_split(split) if split.source else [streams.open_target(split)]
-        for line in (*word_counts(sides), *plan.lines_of(this)):
-            console.write_result(line)
         return 0
     run.begin(this)
     trainer = run.make_trainer(this)

@@ -91,6 +91,16 @@ def test_dry_run_without_gradients_prints_no_batches(folder, corpus, capsys):
     assert not (folder / "x").exists()
 
 
+def test_dry_run_of_a_model_that_is_counted_tells_the_words(folder, corpus, capsys):
+    flags = ["--model=phrase_based", "--dry_run", f"--model_dir={folder / 'x'}"]
+    done = run_script("train", [*corpus, *flags, f"--data_dir={folder / 'data'}"], capsys)
+    assert done.status == 0 and "source words: " in done.out
+    assert done.out.endswith(
+        "phrase_based is counted from the whole text: there are no steps to plan\n"
+    )
+    assert not (folder / "x").exists()
+
+
 def test_dry_run_prints_the_plan_of_a_mixture_and_makes_no_run(folder, corpus, capsys):
     twice = [f"{flag},{flag.split('=')[1]}" if "train_" in flag else flag for flag in corpus]
     done = train(
