@@ -1,10 +1,10 @@
 """Trains small models on 10,000 German-English pairs of Europarl, scores and compares them.
 
-    python benchmarks/europarl10k.py --data=data/europarl10k
-    python benchmarks/europarl10k.py --data=data/europarl10k --only=lstm_luong,lstm_lexical
+    python benchmarks/europarl10k.py
+    python benchmarks/europarl10k.py --only=lstm_luong,lstm_lexical
 
-The folder holds `train`, `val` and `test`, each `.de` and `.en`, lower-cased and tokenised. A
-complete run is not trained again; a run that was stopped resumes. Scores are written to
+The text is downloaded, lower-cased and tokenised as it is. A complete run is not trained again; a
+run that was stopped resumes. Scores are written to
 docs/results/europarl10k/, where results_table.py reads them. BLEU by source length is drawn in
 docs/bleu_by_length.png; a model that was not run again keeps its earlier figures there.
 """
@@ -35,10 +35,11 @@ from nmt_zoo.decoding.scores import corpus_scores
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("data", "data/europarl10k", "Folder of the corpus.")
+flags.DEFINE_string("data_dir", "data", "Folder for the text, as in train.py.")
 flags.DEFINE_string("runs", "runs/europarl10k", "Folder for the model directories.")
 flags.DEFINE_list("only", [], "Names of the runs to make. Default: all.")
 
+CORPUS = "europarl10k_de_en"
 RESULTS = ROOT / "docs" / "results" / "europarl10k"
 PICTURE = ROOT / "docs" / "bleu_by_length.png"
 SCORING = {"tokenize": "none", "lowercase": True}  # Like multi-bleu on lower-cased tokens.
@@ -98,12 +99,13 @@ LENGTHS = ((1, 8), (9, 11), (12, 14), (15, 30))  # Source words; groups of about
 
 def train_command(name):
     """Returns the command that trains a run, as a list."""
-    corpus = [
-        f"--{split}_{side}={FLAGS.data}/{file}.{language}"
-        for split, file in (("train", "train"), ("valid", "val"))
-        for side, language in (("source", "de"), ("target", "en"))
-    ]
+    corpus = [f"--dataset={CORPUS}", f"--data_dir={FLAGS.data_dir}"]
     return ["train.py", *RUNS[name], *corpus, f"--model_dir={FLAGS.runs}/{name}"]
+
+
+def test_file(language):
+    """Returns the path of one side of the test set."""
+    return f"{FLAGS.data_dir}/{CORPUS}/test.{language}"
 
 
 def translate_command(name, search):
@@ -111,7 +113,7 @@ def translate_command(name, search):
     run = f"{FLAGS.runs}/{name}"
     return [
         *("translate.py", f"--model_dir={run}", *SEARCHES[search]),
-        *(f"--input={FLAGS.data}/test.de", f"--reference={FLAGS.data}/test.en"),
+        *(f"--input={test_file('de')}", f"--reference={test_file('en')}"),
         *(f"--tokenize={SCORING['tokenize']}", "--lowercase"),
         *(f"--output={run}/{search}.en", f"--save_scores={run}/{search}.json"),
     ]
@@ -140,15 +142,15 @@ def score(name):
 
 def source_lengths():
     """Returns the number of words of each source line of the test set."""
-    lengths = [len(line.split()) for line in read_lines(f"{FLAGS.data}/test.de")]
+    lengths = [len(line.split()) for line in read_lines(test_file("de"))]
     if not all(LENGTHS[0][0] <= length <= LENGTHS[-1][1] for length in lengths):
-        raise UserError(f"{FLAGS.data}/test.de: lines of 0 or more than {LENGTHS[-1][1]} words")
+        raise UserError(f"{test_file('de')}: lines of 0 or more than {LENGTHS[-1][1]} words")
     return lengths
 
 
 def compare_lengths(lengths):
     """Draws BLEU by source length; `lengths` as from `source_lengths`."""
-    references = read_lines(f"{FLAGS.data}/test.en")
+    references = read_lines(test_file("en"))
     groups = [
         [row for row, length in enumerate(lengths) if least <= length <= most]
         for least, most in LENGTHS
@@ -192,11 +194,10 @@ def compare_lengths(lengths):
 def main(argv):
     """Trains, scores, compares."""
     del argv
-    names, lengths = chosen(FLAGS.only, RUNS, "run"), source_lengths()
-    for name in names:
+    for name in chosen(FLAGS.only, RUNS, "run"):
         run(train_command(name))
         score(name)
-    compare_lengths(lengths)
+    compare_lengths(source_lengths())
     return 0
 
 

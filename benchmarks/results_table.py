@@ -20,6 +20,7 @@ process.start()  # Before anything imports TensorFlow.
 # isort: split
 
 from benchmarks.tables import (
+    coursework_tables,
     model_tables,
     reliability_tables,
     score_tables,
@@ -29,7 +30,7 @@ from nmt_zoo.command_line import console
 
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "docs/results.md", "docs/models.md")),
-    *(ROOT / "docs" / name for name in ("options.md", "statistical_neural.md")),
+    *(ROOT / "docs" / f"{name}.md" for name in ("options", "statistical_neural", "coursework")),
 ]
 
 TABLES = {
@@ -52,6 +53,9 @@ TABLES = {
     "languages": score_tables.languages_table,
     "pronouns": score_tables.pronouns_table,
     "kinds": score_tables.kinds_table,
+    "coursework": coursework_tables.score_table,
+    "coursework_words": coursework_tables.words_output,
+    "coursework_examples": coursework_tables.example_table,
     "noisy_channel": score_tables.noisy_channel_table,
     "pipeline": speed_tables.pipeline_table,
     "faults": reliability_tables.faults_table,

@@ -18,7 +18,7 @@ _CODE = re.compile(
     "(" + "|".join(rf"<{name}\b.*?</{name}>" for name in ("pre", "code", "style", "script")) + ")",
     re.DOTALL,
 )
-_LINK = re.compile(r"(\]\()(?!https?:|#|mailto:)([^)#\s]+)")
+_LINK = re.compile(r"(!?)\[([^\[\]]*)\]\((?!https?:|#|mailto:)([^)#\s]+)([^)]*)\)")
 
 
 def on_files(files, config):
@@ -30,19 +30,18 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Makes links lead to where documents are in the site."""
+    """Makes links lead to where documents are in the site; others become their text."""
     folder = ROOT if page.file.src_uri in TOP else (ROOT / "docs" / page.file.src_uri).parent
 
     def mended(match):
-        target = (folder / match[2]).resolve()
-        if target.parent == ROOT and target.name in TOP:
-            inside = Path(target.name)
-        elif target.is_relative_to(ROOT / "docs"):
-            inside = target.relative_to(ROOT / "docs")
-        else:
-            return match[0]
-        depth = page.file.src_uri.count("/")
-        return f"{match[1]}{'../' * depth}{inside}"
+        sign, text, target, rest = match.groups()
+        target = (folder / target).resolve()
+        base = ROOT if target.parent == ROOT and target.name in TOP else ROOT / "docs"
+        inside = target.relative_to(base).as_posix() if target.is_relative_to(base) else ""
+        file = files.get_file_from_path(inside)
+        if not (sign or (file and file.inclusion.is_included())):
+            return text
+        return f"{sign}[{text}]({'../' * page.file.src_uri.count('/')}{inside}{rest})"
 
     return _LINK.sub(mended, markdown)
 
