@@ -24,6 +24,7 @@ _STYLES = {
     "hiero": ("#ff7f0e", "D"),
     "lstm_lexical": ("#2ca02c", "^"),
     "transformer_tiny": ("#1f77b4", "*"),
+    "transformer_started": ("#9467bd", "P"),
 }
 
 
