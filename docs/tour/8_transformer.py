@@ -68,18 +68,42 @@ attention
 #
 # ## Against the others
 #
-# BLEU and chrF compare translations with a human's. The test text was not seen in training:
+# BLEU and chrF compare translations with a human's, on text that was not seen in training. Where does a system fail? `compare.py`
+# puts Model 2 of page 2, phrases of page 3 and the Transformer side by side: by the length of sentences, by how often a word was
+# seen, by words that were dropped or said twice; and it says which differences could be chance.
 
 # %%
 from nmt_zoo.command_line.calls import call
 
+demo = Path("runs/tour/data/demo")
+outputs = {"Transformer": place / "test.de"}
+call("translate", model_dir=place / "transformer", input=demo / "test.en", output=place / "test.de")
+for name in ("ibm2", "phrase_based"):
+    other = nmt_zoo.train(name, model_dir=place / name, data_dir="runs/tour/data")
+    outputs[name] = place / f"{name}.de"
+    call("translate", model_dir=place / name, input=demo / "test.en", output=outputs[name])
 call(
-    "translate",
-    model_dir=place / "transformer",
-    input="runs/tour/data/demo/test.en",
-    reference="runs/tour/data/demo/test.de",
-    output=place / "test.de",
+    "compare",
+    source=demo / "test.en",
+    reference=demo / "test.de",
+    outputs=",".join(map(str, outputs.values())),
+    names=",".join(outputs),
+    train_source=demo / "train.en",
+    train_target=demo / "train.de",
+    examples=3,
+    page=place / "compare.html",
 )
+
+# %% [markdown]
+# The page has all sentences, and orders them by the difference of two systems. It is one file that needs no network:
+
+# %%
+import html
+
+from IPython.display import HTML
+
+page = html.escape((place / "compare.html").read_text(encoding="utf-8"))
+HTML(f'<iframe srcdoc="{page}" style="width: 100%; height: 40em; border: 1px solid #888"></iframe>')
 
 # %% [markdown]
 # ## Put it behind a server
