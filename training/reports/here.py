@@ -1,5 +1,6 @@
 """How fast this processor is, measured with plain operations of the sizes of a model."""
 
+import itertools
 import math
 import time
 
@@ -10,7 +11,7 @@ from nmt_zoo.training.reports.work import Operation
 
 _AT_A_TIME = 4  # Products that do not wait for each other, as in the backward pass.
 _LARGEST = 2048  # Longer axes are cut: the rate of a product hardly grows with them.
-_PASSES = 8  # Passes over an array, one after the other, on each of two arrays.
+_ARRAYS = 6  # Of which each pass takes two, that the last pass did not leave in a cache.
 _SECONDS = 0.05  # Least seconds of a measurement.
 
 
@@ -18,7 +19,7 @@ class Here:
     """This processor: rates are measured when they are first asked for, and kept.
 
     A product has the rate of products of its sizes. All else is bound by memory: it moves as many
-    bytes a second as sums and products of two arrays that are about as large.
+    bytes a second as multiplying the numbers of two arrays that are about as large.
     """
 
     def __init__(self) -> None:
@@ -28,9 +29,10 @@ class Here:
         """Returns (seconds of a product, 0), or (0, seconds of another operation)."""
         if operation.product:
             sizes = tuple(min(size, _LARGEST) for size in operation.product)
-            rate = self._rate(_products, sizes, operation.precision)
+            turned = operation.turned or (False, False)
+            rate = self._rate(_products, sizes, turned, operation.precision)
             return operation.floats / rate, 0.0
-        numbers = 2 ** max(10, min(24, round(math.log2(operation.largest / 4))))
+        numbers = 2 ** max(10, min(22, round(math.log2(operation.largest / 4))))
         return 0.0, operation.moved / self._rate(_passes, numbers)
 
     def _rate(self, make, *sizes):
@@ -39,35 +41,31 @@ class Here:
         return self._rates[make, sizes]
 
 
-def _products(sizes, precision):
+def _products(sizes, turned, precision):
     """Returns (function of arrays, arrays, floating-point operations) of products."""
     batch, rows, inner, columns = sizes
-    shapes = [(batch, rows, inner), (batch, inner, columns)] * _AT_A_TIME
-    arrays = [tf.cast(each, precision) for each in _random(shapes if batch > 1 else _flat(shapes))]
+    shapes = (rows, inner), (inner, columns)
+    shapes = [shape[::-1] if flip else shape for shape, flip in zip(shapes, turned, strict=True)]
+    shapes = [(batch, *shape) if batch > 1 else shape for shape in shapes] * _AT_A_TIME
+    arrays = [tf.cast(array, precision) for array in _random(shapes)]
 
     def multiply(*arrays):
         pairs = zip(arrays[::2], arrays[1::2], strict=True)
-        return [tf.reshape(tf.matmul(a, b), [-1])[0] for a, b in pairs]
+        flip = dict(zip(("transpose_a", "transpose_b"), turned, strict=True))
+        return [tf.reshape(tf.matmul(a, b, **flip), [-1])[0] for a, b in pairs]
 
     return multiply, arrays, 2 * math.prod(sizes) * _AT_A_TIME
 
 
 def _passes(numbers):
-    """Returns (function of arrays, arrays, bytes moved) of sums and products of two arrays."""
+    """Returns (function of arrays, arrays, bytes moved) of products of numbers, pair by pair."""
+    arrays = _random([(numbers,)] * _ARRAYS)
+    pairs = [*itertools.combinations(range(_ARRAYS), 2)]
 
-    def passes(*arrays):
-        found = []
-        for x, y in (arrays[:2], arrays[2:]):
-            for i in range(_PASSES):
-                x = x * y if i % 2 else x + y
-            found.append(x[0])
-        return found
+    def multiply(*arrays):
+        return [(arrays[a] * arrays[b])[0] for a, b in pairs]
 
-    return passes, _random([(numbers,)] * 4), 2 * _PASSES * 3 * 4 * numbers
-
-
-def _flat(shapes):
-    return [shape[1:] for shape in shapes]
+    return multiply, arrays, len(pairs) * 3 * 4 * numbers
 
 
 def _random(shapes):

@@ -18,6 +18,7 @@ _LOOPS, _BRANCHES = {"While", "StatelessWhile"}, {"If", "StatelessIf"}
 _FREE = {*_VIEWS, *_LOOPS, *_BRANCHES, "ReadVariableOp", "Placeholder", "Const", "NoOp"}
 _PICKS = {"GatherV2", "ResourceGather", "StridedSlice", "TensorListGetItem"}  # Read what they give.
 _LISTS = {"TensorListPushBack", "TensorListSetItem"}  # Keep their last input beyond their loop.
+_TURNED = {"MatMul": ("transpose_a", "transpose_b"), "BatchMatMulV2": ("adj_x", "adj_y")}
 _CONVOLUTIONS = {"Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter"}
 # Reads a gradient, reads and writes weights and two moments, in about 11 operations a weight.
 _ADAM, _ADAM_MOVES, _ADAM_FLOATS = "ResourceApplyAdam", 7, 11
@@ -33,6 +34,7 @@ class Operation(NamedTuple):
     largest: int  # bytes of the largest array that it reads or writes
     precision: str  # of its result
     product: tuple[int, ...] = ()  # (batch, rows, inner, columns), if it is a product of matrices
+    turned: tuple[bool, ...] = ()  # whether its matrices are read by columns, each
 
 
 class Work(NamedTuple):
@@ -78,13 +80,18 @@ def _operations(graph, times) -> Iterator[Operation]:
         for inner, often in _inner(op):
             yield from _operations(inner, times * often)
         if op.type not in _FREE and (moved := _moved(op)):
-            tensors = [*op.inputs, *op.outputs]
-            product, precision = _product(op), (op.outputs or op.inputs)[0].dtype.name
-            floats = 2 * math.prod(product) if product else max(map(_count, tensors))
-            if op.type == _ADAM:
-                floats *= _ADAM_FLOATS
-            largest = max(map(_bytes, tensors))
-            yield Operation(op.type, times, floats, moved, largest, precision, product)
+            yield _operation(op, times, moved)
+
+
+def _operation(op, times, moved):
+    tensors = [*op.inputs, *op.outputs]
+    product, precision = _product(op), (op.outputs or op.inputs)[0].dtype.name
+    floats = 2 * math.prod(product) if product else max(map(_count, tensors))
+    if op.type == _ADAM:
+        floats *= _ADAM_FLOATS
+    turned = [op.get_attr(name) for name in _TURNED.get(op.type, ())] if product else []
+    largest = max(map(_bytes, tensors))
+    return Operation(op.type, times, floats, moved, largest, precision, product, tuple(turned))
 
 
 def _inner(op):
@@ -146,10 +153,10 @@ def _product(op):
         result = op.inputs[2] if "Backprop" in op.type else op.outputs[0]
         columns = _sizes(kernel)[-1]
         return 1, _count(result) // columns, _count(kernel) // columns, columns
-    if op.type not in ("MatMul", "BatchMatMulV2"):
+    if op.type not in _TURNED:
         return ()
     *batch, rows, columns = _sizes(op.outputs[0])
-    is_turned = op.get_attr("transpose_a" if op.type == "MatMul" else "adj_x")
+    is_turned = op.get_attr(_TURNED[op.type][0])
     inner, count = _sizes(op.inputs[0])[-2 if is_turned else -1], math.prod(batch)
     is_shared = len(_sizes(op.inputs[1])) == 2  # One matrix for the whole batch.
     return (1, count * rows, inner, columns) if is_shared else (count, rows, inner, columns)
