@@ -46,6 +46,7 @@ UPDATES = {"transformer_base": 100_000, "transformer_big": 300_000}
 TOKENS, VOCABULARY, PAIRS = 25_000, 37_000, 4_500_000
 LENGTH = 32  # Tokens a sentence, of all batches here; an assumption, and of little weight.
 NUMBERS = (1, 8, 64)
+PUBLISHED = {"transformer_base": 12, "transformer_big": 84}  # Hours on eight P100.
 CHECKED = {  # Model -> (rows of a batch, rounds) of the check.
     "transformer_tiny": (64, 7),
     "transformer_small": (128, 7),
@@ -140,7 +141,7 @@ def main(argv):
                 print(f"{preset}: predicted / measured {found['ratio']:.3f}", flush=True)
             return 0
         record |= {"pairs": PAIRS, "tokens_of_an_update": TOKENS, "tokens_of_a_sentence": LENGTH}
-        record["updates"], record["predictions"] = UPDATES, []
+        record |= {"updates": UPDATES, "published_hours": PUBLISHED, "predictions": []}
         others = [name for name in ACCELERATORS if name != "p100"]
         for preset in UPDATES:
             for precision, devices in (("float32", ["p100"]), ("bfloat16", others)):

@@ -29,7 +29,7 @@ from nmt_zoo.command_line import console
 
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "docs/results.md", "docs/models.md")),
-    *(ROOT / "docs" / name for name in ("options.md", "statistical_neural.md")),
+    *(ROOT / "docs" / name for name in ("options.md", "statistical_neural.md", "devices.md")),
 ]
 
 TABLES = {
@@ -53,6 +53,8 @@ TABLES = {
     "pronouns": score_tables.pronouns_table,
     "kinds": score_tables.kinds_table,
     "noisy_channel": score_tables.noisy_channel_table,
+    "on_paper": speed_tables.on_paper_table,
+    "on_paper_check": speed_tables.on_paper_check_table,
     "pipeline": speed_tables.pipeline_table,
     "faults": reliability_tables.faults_table,
     "updates": speed_tables.update_table,
