@@ -64,7 +64,9 @@ def mean_batch(plan: EpochPlan, *lengths: np.ndarray) -> tuple[int, int, int]:
     rows, source, target = plan.padded_shapes(*lengths).T.astype(float)
     length = (rows * source**2).sum() / (rows * source).sum()
     count = (rows * source).mean() / length
-    return tuple(max(1, round(each)) for each in (count, length, (rows * target).mean() / count))
+    sizes = count, length, (rows * target).mean() / count
+    rows, source, target = (max(1, round(size)) for size in sizes)
+    return rows, source, target
 
 
 def with_precision(run: Run, name: str) -> Run:
@@ -95,12 +97,12 @@ def lines_of(run: Run, name: str) -> Iterator[str]:
     found = predict(done, device, number, weights)
     found = found._replace(arithmetic=batches * found.arithmetic, memory=batches * found.memory)
     yield (
-        f"on paper: {name}, {run.options['precision']}; each device reads {batches:,} batch of "
-        f"{rows:,} rows of {source:,} source and {target:,} target tokens in an update"
+        f"on paper: {name}, {run.options['precision']}; batches an update: {batches * number:,}, "
+        f"of about {rows:,} rows of {source:,} source and {target:,} target tokens"
     )
     yield (
-        f"    arithmetic: {done.floats:.3g} floating-point operations a batch, "
-        f"{done.floats_of_products / done.floats:.1%} of them in products of matrices"
+        f"    arithmetic: {done.floats:.3g} floating-point operations a batch, forward, backward "
+        f"and Adam; {done.floats_of_products:.3g} of them in products of matrices"
     )
     yield from _memory(done, weights, getattr(device, "memory", None))
     if number > 1:
@@ -136,11 +138,14 @@ def _times(run, found, number, name):
     parts = ", ".join(f"{part} {value:.3g} s" for part, value in found._asdict().items() if value)
     yield f"    bound by {found.bound}: {parts}"
     if is_here:
-        yield "    from products and passes of the same sizes, measured on this processor"
+        yield (
+            "    by products and passes of the same sizes, measured on this processor; loops of "
+            "recurrent models, with many small operations, are faster"
+        )
         return
     yield (
-        "    a bound from data sheets, not a measurement: no run reaches the peaks; large published"
-        " runs reach 21% to 46%, small models less"
+        "    a bound from data sheets, not a measurement: no run reaches the peaks; large "
+        "published runs reach 21% to 46%, small models less"
     )
 
 
