@@ -92,6 +92,7 @@ def predictions(preset, precision, devices):
                     f"{share:g}": UPDATES[preset] * found.seconds(share) / 3600
                     for share in (1, on_paper.SHARE)
                 },
+                "hours_without_fusion": UPDATES[preset] * found.seconds_apart() / 3600,
             }
 
 

@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.training.reports.work import Operation
+from nmt_zoo.training.reports.work import ADAM, Operation
 
 HERE = "here"  # The processor of this machine, in place of an accelerator.
 
@@ -17,13 +17,16 @@ class Accelerator(NamedTuple):
     memory: float  # bytes
     link: float  # bytes a second that it sends to other accelerators beside it
 
-    def seconds(self, operation: Operation) -> tuple[float, float]:
-        """Returns (seconds bound by arithmetic, by memory) of an operation; one of them is 0."""
-        arithmetic = 0.0
-        if operation.product:
-            arithmetic = operation.floats / self.floats[operation.precision]
+    def seconds(self, operation: Operation) -> tuple[float, float, float]:
+        """Returns seconds of an operation, two of which are 0: by what bounds it.
+
+        (arithmetic, memory, memory that XLA spares by fusing the operation with a product)
+        """
         memory = operation.moved / self.moved
-        return (arithmetic, 0.0) if arithmetic > memory else (0.0, memory)
+        if not operation.product:
+            return (0.0, memory, 0.0) if operation.kind == ADAM else (0.0, 0.0, memory)
+        arithmetic = operation.floats / self.floats[operation.precision]
+        return (arithmetic, 0.0, 0.0) if arithmetic > memory else (0.0, memory, 0.0)
 
 
 def _halves(floats):

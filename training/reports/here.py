@@ -25,15 +25,15 @@ class Here:
     def __init__(self) -> None:
         self._rates = {}
 
-    def seconds(self, operation: Operation) -> tuple[float, float]:
-        """Returns (seconds of a product, 0), or (0, seconds of another operation)."""
+    def seconds(self, operation: Operation) -> tuple[float, float, float]:
+        """Returns seconds as `Accelerator.seconds`; nothing is fused here."""
         if operation.product:
             sizes = tuple(min(size, _LARGEST) for size in operation.product)
             turned = operation.turned or (False, False)
             rate = self._rate(_products, sizes, turned, operation.precision)
-            return operation.floats / rate, 0.0
+            return operation.floats / rate, 0.0, 0.0
         numbers = 2 ** max(10, min(22, round(math.log2(operation.largest / 4))))
-        return 0.0, operation.moved / self._rate(_passes, numbers)
+        return 0.0, operation.moved / self._rate(_passes, numbers), 0.0
 
     def _rate(self, make, *sizes):
         if (make, sizes) not in self._rates:

@@ -25,16 +25,21 @@ class Prediction(NamedTuple):
 
     arithmetic: float  # of the operations that arithmetic bounds
     memory: float  # of those that memory bounds
+    fused: float  # of those that XLA fuses with others, if it does not
     exchange: float  # of gradients; at best during the backward pass
 
     def seconds(self, share: float = 1.0) -> float:
-        """Returns the seconds of an update that reaches a share of the device's rates."""
+        """Returns the seconds of an update that reaches a share of the device's rates, fused."""
         return max((self.arithmetic + self.memory) / share, self.exchange)
+
+    def seconds_apart(self) -> float:
+        """Returns the seconds of an update at the device's rates, of which nothing is fused."""
+        return max(self.arithmetic + self.memory + self.fused, self.exchange)
 
     @property
     def bound(self) -> str:
-        """Which of the three takes the longest."""
-        return max(zip(self, self._fields, strict=True))[1]
+        """Which takes the longest of arithmetic, memory and exchange."""
+        return max((self[i], self._fields[i]) for i in (0, 1, 3))[1]
 
 
 def predict(done: work.Work, device: Any, number: int, gradient_bytes: int) -> Prediction:
@@ -95,7 +100,7 @@ def lines_of(run: Run, name: str) -> Iterator[str]:
     done = work.of_update(update, rows, source, target)
     batches = run.options["accumulate_steps"]
     found = predict(done, device, number, weights)
-    found = found._replace(arithmetic=batches * found.arithmetic, memory=batches * found.memory)
+    found = Prediction(*(batches * part for part in found[:3]), found.exchange)
     yield (
         f"on paper: {name}, {run.options['precision']}; batches an update: {batches * number:,}, "
         f"of about {rows:,} rows of {source:,} source and {target:,} target tokens"
@@ -127,11 +132,14 @@ def _times(run, found, number, name):
     is_here = name == HERE
     steps, batches = run.options["max_steps"], run.epochs.first.batch_sizes.size
     an_epoch = -(-batches // (number * run.options["accumulate_steps"]))
-    for share in (1.0,) if is_here else (1.0, SHARE):
-        seconds = found.seconds(share)
-        rates = "measured rates" if is_here else f"{share:.0%} of the peaks"
+    times = {
+        "at the peaks, if XLA fuses all between products": found.seconds(),
+        "at the peaks, if nothing is fused": found.seconds_apart(),
+        f"at {SHARE:.0%} of the peaks, fused": found.seconds(SHARE),
+    }
+    for rates, seconds in [("here", found.seconds())] if is_here else times.items():
         yield (
-            f"    time at {rates}: {seconds:.3g} s an update, {_duration(an_epoch * seconds)} an "
+            f"    time {rates}: {seconds:.3g} s an update, {_duration(an_epoch * seconds)} an "
             f"epoch of {an_epoch:,}"
             + (f", {_duration(steps * seconds)} for --max_steps={steps}" if steps else "")
         )

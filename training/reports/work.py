@@ -21,7 +21,7 @@ _LISTS = {"TensorListPushBack", "TensorListSetItem"}  # Keep their last input be
 _TURNED = {"MatMul": ("transpose_a", "transpose_b"), "BatchMatMulV2": ("adj_x", "adj_y")}
 _CONVOLUTIONS = {"Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter"}
 # Reads a gradient, reads and writes weights and two moments, in about 11 operations a weight.
-_ADAM, _ADAM_MOVES, _ADAM_FLOATS = "ResourceApplyAdam", 7, 11
+ADAM, _ADAM_MOVES, _ADAM_FLOATS = "ResourceApplyAdam", 7, 11
 
 
 class Operation(NamedTuple):
@@ -87,7 +87,7 @@ def _operation(op, times, moved):
     tensors = [*op.inputs, *op.outputs]
     product, precision = _product(op), (op.outputs or op.inputs)[0].dtype.name
     floats = 2 * math.prod(product) if product else max(map(_count, tensors))
-    if op.type == _ADAM:
+    if op.type == ADAM:
         floats *= _ADAM_FLOATS
     turned = [op.get_attr(name) for name in _TURNED.get(op.type, ())] if product else []
     largest = max(map(_bytes, tensors))
@@ -130,7 +130,7 @@ def _bytes(tensor):
 
 
 def _moved(op):
-    if op.type == _ADAM:
+    if op.type == ADAM:
         return _ADAM_MOVES * max(map(_bytes, op.inputs))
     written = sum(map(_bytes, op.outputs))
     return written + (written if op.type in _PICKS else sum(map(_bytes, op.inputs)))

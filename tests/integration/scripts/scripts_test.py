@@ -100,7 +100,7 @@ def test_dry_run_predicts_for_a_device(device, folder, corpus, capsys):
     assert f"on paper: {device}, {'float32' if is_here else 'bfloat16'}; " in done.out
     for line in ("arithmetic: ", "memory: weights ", "moved: ", "bound by "):
         assert f"\n    {line}" in done.out
-    assert ("time at 40% of the peaks: " in done.out) != is_here
+    assert ("time at 40% of the peaks, fused: " in done.out) != is_here
     assert ("exchange: every device sends " in done.out) != is_here
 
 

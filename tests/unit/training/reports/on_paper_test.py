@@ -16,16 +16,17 @@ SUM = Operation("AddV2", 3, 5, 20, 8, "float32")
 
 
 def test_operation_is_bound_by_what_takes_longer():
-    assert DEVICE.seconds(PRODUCT) == (4.0, 0.0)
-    assert DEVICE.seconds(SUM) == (0.0, 2.0)
-    assert DEVICE.seconds(PRODUCT._replace(moved=50)) == (0.0, 5.0)
+    assert DEVICE.seconds(PRODUCT) == (4.0, 0.0, 0.0)
+    assert DEVICE.seconds(PRODUCT._replace(moved=50)) == (0.0, 5.0, 0.0)
+    assert DEVICE.seconds(SUM) == (0.0, 0.0, 2.0)
+    assert DEVICE.seconds(SUM._replace(kind="ResourceApplyAdam")) == (0.0, 2.0, 0.0)
 
 
 def test_update_takes_its_operations_or_the_exchange():
     done = Work([(PRODUCT), (SUM)], 0)
     alone = on_paper.predict(done, DEVICE, 1, 100)
-    assert alone == (8.0, 6.0, 0.0) and alone.bound == "arithmetic"
-    assert (alone.seconds(), alone.seconds(0.5)) == (14.0, 28.0)
+    assert alone == (8.0, 0.0, 6.0, 0.0) and alone.bound == "arithmetic"
+    assert (alone.seconds(), alone.seconds(0.5), alone.seconds_apart()) == (8.0, 16.0, 14.0)
     four = on_paper.predict(done, DEVICE, 4, 100)
     assert four.exchange == 2 * 3 / 4 * 100 / 5 and four.bound == "exchange"
     assert four.seconds() == four.exchange
