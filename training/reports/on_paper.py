@@ -25,7 +25,7 @@ class Prediction(NamedTuple):
 
     arithmetic: float  # of the operations that arithmetic bounds
     memory: float  # of those that memory bounds
-    fused: float  # of those that XLA fuses with others, if it does not
+    unfused: float  # of memory for all else, unless XLA fuses it with products
     exchange: float  # of gradients; at best during the backward pass
 
     def seconds(self, share: float = 1.0) -> float:
@@ -34,7 +34,7 @@ class Prediction(NamedTuple):
 
     def seconds_apart(self) -> float:
         """Returns the seconds of an update at the device's rates, of which nothing is fused."""
-        return max(self.arithmetic + self.memory + self.fused, self.exchange)
+        return max(self.arithmetic + self.memory + self.unfused, self.exchange)
 
     @property
     def bound(self) -> str:
