@@ -30,7 +30,10 @@ from nmt_zoo.command_line import console
 
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "docs/results.md", "docs/models.md")),
-    *(ROOT / "docs" / f"{name}.md" for name in ("options", "statistical_neural", "coursework")),
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in ("options", "devices", "statistical_neural", "coursework")
+    ),
 ]
 
 TABLES = {
@@ -57,6 +60,8 @@ TABLES = {
     "coursework_words": coursework_tables.words_output,
     "coursework_examples": coursework_tables.example_table,
     "noisy_channel": score_tables.noisy_channel_table,
+    "on_paper": speed_tables.on_paper_table,
+    "on_paper_check": speed_tables.on_paper_check_table,
     "pipeline": speed_tables.pipeline_table,
     "faults": reliability_tables.faults_table,
     "updates": speed_tables.update_table,

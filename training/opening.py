@@ -22,6 +22,7 @@ from nmt_zoo.training.corpus.epochs import Epochs
 from nmt_zoo.training.corpus.texts import PairText, TargetText, open_text, print_faults
 from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.devices.strategies import start_devices
+from nmt_zoo.training.reports import on_paper
 from nmt_zoo.training.request import Request, check_new_model, check_unchanged
 from nmt_zoo.training.run import Run
 from nmt_zoo.training.ways.gradient.teacher import make_teacher, teacher_tokenizer, teacher_weights
@@ -53,6 +54,8 @@ def open_run(request: Request) -> Run | None:
     if place is None:
         return None
     run = _make_run(place)
+    if request.device:  # Its speed is not measured here.
+        return on_paper.with_precision(run, request.device)
     return timing.decide(run) if run.is_new else run
 
 
