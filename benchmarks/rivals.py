@@ -71,7 +71,7 @@ SYSTEMS = {
 SETTINGS = {
     **{"seed": 1, "max_tokens_per_batch": 1024, "learning_rate": 0.001, "warmup_steps": 200},
     **{"dropout": 0.1, "label_smoothing": 0.1, "clip_norm": 1.0, "num_pieces": 8000},
-    **{"beam": 4, "length_penalty": 0.6, "batch_sizes": [32, 64, 128]},
+    **{"beam": 4, "length_penalty": 0.6, "batch_sizes": [16, 64]},
 }
 _SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 

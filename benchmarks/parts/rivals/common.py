@@ -61,11 +61,11 @@ class Task(dict):
         (self.run / "test.out").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def finish(self, decoding, settings, updates=None):
-        """Writes what was measured; the first interval of training, a warm-up, does not count."""
+        """Writes what was measured: of the rates, the median without the first, a warm-up."""
         record = {"settings": settings, "sentences_per_second": decoding, "updates": updates}
         if updates:
             rates = self.rates[1:] or self.rates
-            record["target_tokens_per_second"] = statistics.harmonic_mean(rates)
+            record["target_tokens_per_second"] = statistics.median(rates)
         (self.run / "result.json").write_text(json.dumps(record))
 
 

@@ -18,7 +18,12 @@ def main(task):
         *(f"--{s}_{side}={task.texts / s}.{x}" for s in ("train", "valid") for side, x in sides),
         *("--model=transformer_small", f"--model_dir={model_dir}", "--precision=float32"),
         *(f"--vocab_file={task.texts / 'pieces.model'}", f"--max_minutes={task['minutes']}"),
-        *(f"--set=dropout={task['dropout']}", "--copy_share=0", f"--log_every_steps={EVERY}"),
+        *(
+            f"--set=dropout={task['dropout']}",
+            "--copy_share=0",
+            "--schedule=inverse_sqrt",
+            f"--log_every_steps={EVERY}",
+        ),
         *(f"--{name}={task[name]}" for name in names),
         *("--bleu_lines=0", "--eval_every_steps=100000", "--save_every_steps=100000"),
         *task["flags"],
