@@ -55,6 +55,7 @@ TABLES = {
     "noisy_channel": score_tables.noisy_channel_table,
     "pipeline": speed_tables.pipeline_table,
     "faults": reliability_tables.faults_table,
+    "rivals": speed_tables.rivals_table,
     "updates": speed_tables.update_table,
     "recurrent": speed_tables.recurrent_table,
     "decoding": speed_tables.decoding_table,

@@ -10,6 +10,7 @@ minutes count from the start of the process. Results are added to --output; a to
 leaves the last line of its error there.
 """
 
+import ast
 import json
 import os
 import shlex
@@ -46,11 +47,10 @@ flags.DEFINE_string("runs", "runs/rivals", "Folder for environments, texts and m
 flags.DEFINE_float("minutes", 3, "Minutes of training for each toolkit.", 0)
 flags.DEFINE_integer("threads", os.cpu_count() or 1, "Threads of each toolkit.", 1)
 flags.DEFINE_list("only", [], "Names of the systems. Default: all.")
-flags.DEFINE_list("zoo_flags", [], "More flags of train.py for our model.")
 flags.DEFINE_string("output", "docs/results/studies/rivals.json", "JSON file of the results.")
 
 # name: (driver, packages of its environment (none: this one), the package whose version counts).
-# JoeyNMT does not name importlib_metadata, nor others pkg_resources, which setuptools had before 81.
+# JoeyNMT does not name importlib_metadata; setuptools had pkg_resources until 81.
 SYSTEMS = {
     "zoo": ("zoo", [], "tensorflow"),
     "pytorch": ("pytorch", ["torch==2.13.0", "numpy"], "torch"),
@@ -107,24 +107,18 @@ def environment(name):
         command = [folder / "bin" / "pip", "install", "--quiet", *packages]
         done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
         if done.returncode:
-            raise UserError(f"pip install {shlex.join(packages)}: {last_line(done.stderr)}")
+            error = done.stderr.strip().splitlines()[-1]
+            raise UserError(f"pip install {shlex.join(packages)}: {error}")
         finished.write_text(" ".join(packages))
     return str(folder / "bin" / "python")
 
 
-def last_line(text):
-    """Returns the last line of an error."""
-    return (text.strip().splitlines() or ["no message"])[-1]
-
-
 def versions(python, package):
     """Returns the versions of a package, and of the frameworks beside it."""
-    names = dict.fromkeys((package, "tensorflow", "torch", "numpy"))
-    code = "import sys; from importlib.metadata import distributions as all\n"
-    code += "print(*(f'{d.name}={d.version}' for d in all()))"
-    found = subprocess.check_output([python, "-c", code], text=True).split()
-    found = {name.lower(): version for name, version in (one.split("=") for one in found)}
-    return {name: found[name.lower()] for name in names if name.lower() in found}
+    code = "from importlib.metadata import distributions as all"
+    code += "; print({x.name: x.version for x in all()})"
+    found = ast.literal_eval(subprocess.check_output([python, "-c", code], text=True))
+    return {name: found[name] for name in found if name in (package, "tensorflow", "torch")}
 
 
 def measure(name, vocabulary, texts):
@@ -138,16 +132,16 @@ def measure(name, vocabulary, texts):
         model = f"--model_dir={exports.parent / 'model'}"
         run(["export.py", "--format=ctranslate2", model, f"--export_dir={exports}"])
     task = {**SETTINGS, "run": str(folder), "texts": str(texts), "exports": str(exports)}
-    task |= {"minutes": FLAGS.minutes, "threads": FLAGS.threads, "flags": FLAGS.zoo_flags}
-    task |= {"compute_type": "int8" if name.endswith("int8") else "float32"}
-    task["network"] = transformer_settings("transformer_small", {"dropout": task["dropout"]})
-    task["network"] |= {"attention_dropout": 0.1, "ffn_dropout": 0.1}
+    task |= {"minutes": FLAGS.minutes, "threads": FLAGS.threads}
+    task["compute_type"] = "int8" if name.endswith("int8") else "float32"
+    rates = dict.fromkeys(("dropout", "attention_dropout", "ffn_dropout"), task["dropout"])
+    task["network"] = transformer_settings("transformer_small", rates)
     write_record(folder / "task.json", task)
     command = [python, f"benchmarks/parts/rivals/with_{driver}.py", str(folder / "task.json")]
     try:
         memory = measured(command, folder / "log")[1]
     except UserError:
-        raise UserError(last_line((folder / "log").read_text("utf-8", "replace"))) from None
+        raise UserError(read_lines(folder / "log")[-1]) from None
     pieces = [line.split() for line in read_lines(folder / "test.out")]
     lines = [vocabulary.decode(vocabulary.ids(line)) for line in pieces]
     score = corpus_scores(lines, [read_lines(texts / "test.trg")], metrics=["bleu"])["bleu"]
@@ -156,7 +150,7 @@ def measure(name, vocabulary, texts):
         "peak_memory_bytes": memory,
         **json.loads((folder / "result.json").read_text()),
         **{"versions": versions(python, package), "packages": packages},
-        "command": shlex.join(["python", *command[1:]]),
+        "commands": [own_command(), shlex.join(["python", *command[1:]])],
     }
 
 
@@ -176,7 +170,7 @@ def main(argv):
             found[name] = {"failed": str(error), "packages": SYSTEMS[name][1]}
             print(f"{name}: {error}", flush=True)
         found = {name: found[name] for name in SYSTEMS if name in found}
-        about = {"machine": machine(), "command": own_command(), "minutes": FLAGS.minutes}
+        about = {"machine": machine(), "minutes": FLAGS.minutes}
         write_record(path, {**about, "settings": SETTINGS, "systems": found})
     return 0
 

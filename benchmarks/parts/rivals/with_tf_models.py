@@ -86,7 +86,7 @@ def main(task):
             ids = tokenizer.string_to_id(tf.ragged.constant(lines[i : i + size])).to_list()
             ids = tf.ragged.constant([[*row, _EOS_ID] for row in ids], tf.int32)
             for row in search(ids.to_tensor()).numpy().tolist():
-                found.append(row[: (row + [_EOS_ID]).index(_EOS_ID)])
+                found.append(row[: [*row, _EOS_ID].index(_EOS_ID)])
         pieces = tokenizer.id_to_string(tf.ragged.constant(found, tf.int32)).to_list()
         return [[piece.decode() for piece in row] for row in pieces]
 

@@ -26,7 +26,6 @@ def main(task):
         ),
         *(f"--{name}={task[name]}" for name in names),
         *("--bleu_lines=0", "--eval_every_steps=100000", "--save_every_steps=100000"),
-        *task["flags"],
     ]
     subprocess.run([sys.executable, "train.py", *flags], check=True, cwd=ROOT)
     threads = task["threads"]
