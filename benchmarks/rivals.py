@@ -164,8 +164,7 @@ def main(argv):
     for name in chosen(FLAGS.only, SYSTEMS, "system"):
         try:
             found[name] = measure(name, vocabulary, texts)
-            shown = {x: found[name].get(x) for x in ("bleu", "target_tokens_per_second")}
-            print(name, shown, found[name]["sentences_per_second"], flush=True)
+            print(name, {x: found[name][x] for x in ("bleu", "updates")}, flush=True)
         except UserError as error:
             found[name] = {"failed": str(error), "packages": SYSTEMS[name][1]}
             print(f"{name}: {error}", flush=True)

@@ -68,7 +68,9 @@ def main(task):
     training.send_signal(signal.SIGINT)  # As Ctrl-C, at which it saves its weights.
     _, task.rates, updates = finish(training, ["Tokens per Sec:", r"epoch \d+, step"])
     text, decoding = "".join(" ".join(line) + "\n" for line in task.test), {}
-    for size in task["batch_sizes"]:
+    for size in sorted(task["batch_sizes"], reverse=True):
+        if decoding and seconds[0] > 40:
+            break
         search = start(task, "translate", batch_size=size)
         output, seconds = finish(search, ["Generation took"], text)
         decoding[size] = len(task.test) / seconds[0]

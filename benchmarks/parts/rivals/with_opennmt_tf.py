@@ -51,14 +51,17 @@ def main(task):
     trainer = opennmt.training.Trainer(model, model.get_optimizer())
     steps = {"report_steps": 10**9, "save_steps": None, "eval_steps": EVERY}
     done = trainer(dataset, evaluator=Clock(task, trainer), **steps)
-    infer = tf.function(model.infer, reduce_retracing=True)
+    functions = []
 
     def translate(lines, size):
         with open(test, "w", encoding="utf-8") as file:
             file.writelines(" ".join(line) + "\n" for line in lines)
         found = []
-        for batch in model.examples_inputter.make_inference_dataset(test, size):
-            some = infer(batch)
+        dataset = model.examples_inputter.make_inference_dataset(test, size)
+        if not functions:  # As in its documentation: one program for all shapes.
+            functions.append(tf.function(model.infer, input_signature=[dataset.element_spec]))
+        for batch in dataset:
+            some = functions[0](batch)
             rows, lengths = (some[x].numpy()[:, 0] for x in ("tokens", "length"))
             both = zip(rows, lengths, strict=True)
             found += [[piece.decode() for piece in row[:length]] for row, length in both]
