@@ -69,11 +69,11 @@ def main(task):
     _, task.rates, updates = finish(training, ["Tokens per Sec:", r"epoch \d+, step"])
     text, decoding = "".join(" ".join(line) + "\n" for line in task.test), {}
     for size in sorted(task["batch_sizes"], reverse=True):
-        if decoding and seconds[0] > 40:
-            break
         search = start(task, "translate", batch_size=size)
         output, seconds = finish(search, ["Generation took"], text)
         decoding[size] = len(task.test) / seconds[0]
+        if seconds[0] > 40:
+            break
     task.write([line.split() for line in output.splitlines()])
     commands = ["train train.yaml --skip-test (until Ctrl-C)", "translate translate.yaml < pieces"]
     settings = {"commands": [f"python -m joeynmt {x}" for x in commands]}

@@ -18,8 +18,8 @@ def main(task):
         *(f"--{s}_{side}={task.texts / s}.{x}" for s in ("train", "valid") for side, x in sides),
         *("--model=transformer_small", f"--model_dir={model_dir}", "--precision=float32"),
         *(f"--vocab_file={task.texts / 'pieces.model'}", f"--max_minutes={task['minutes']}"),
+        *(f"--set={x}dropout={task['dropout']}" for x in ("", "attention_", "ffn_")),
         *(
-            f"--set=dropout={task['dropout']}",
             "--copy_share=0",
             "--schedule=inverse_sqrt",
             f"--log_every_steps={EVERY}",
