@@ -64,6 +64,7 @@ TABLES = {
     "on_paper_check": speed_tables.on_paper_check_table,
     "pipeline": speed_tables.pipeline_table,
     "faults": reliability_tables.faults_table,
+    "rivals": speed_tables.rivals_table,
     "updates": speed_tables.update_table,
     "recurrent": speed_tables.recurrent_table,
     "decoding": speed_tables.decoding_table,

@@ -92,6 +92,53 @@ def recurrent_table():
     return markdown([RECURRENT_COLUMNS, *rows])
 
 
+RIVALS = {
+    "zoo": "ours, `train.py` and `translate.py`",
+    "pytorch": "PyTorch, `nn.Transformer`; the beam search is ours",
+    "joeynmt": "JoeyNMT",
+    "opennmt_tf": "OpenNMT-tf",
+    "tf_models": "tf-models-official, `official.nlp`",
+    "ctranslate2": "CTranslate2, our model",
+    "ctranslate2_int8": "CTranslate2, our model, int8",
+}
+RIVAL_COLUMNS = ("system", "version", "target tokens a second", "updates", "BLEU")
+RIVAL_COLUMNS += ("sentences a second, beam 4", "peak memory")
+
+
+def rivals_table():
+    """Makes a row for each system of benchmarks/rivals.py, and a line on rivals of other tables."""
+    rows = [RIVAL_COLUMNS]
+    for name, r in read("studies/rivals")["systems"].items():
+        if "failed" in r:
+            rows.append((RIVALS[name], "", r["failed"], "", "", "", ""))
+            continue
+        updates = r["updates"]
+        size, fastest = max(r["sentences_per_second"].items(), key=lambda pair: pair[1])
+        versions = ", ".join(f"{x} {v}" for x, v in r["versions"].items() if x != "numpy")
+        training = (f"{_undisturbed(r['rates']):,.0f}", f"{updates:,}") if updates else ("", "")
+        decoding = f"{fastest:,.0f} (batches of {size})"
+        memory = f"{r['peak_memory_bytes'] / 1e9:.2f} GB"
+        rows.append((RIVALS[name], versions, *training, f"{r['bleu']:.2f}", decoding, memory))
+    phrases = read("phrases/multi30k_29000")["systems"]
+    aligners = read("alignment/hansards")["aligners"]
+    names = "fertility, agreeing", "eflomal", "fast_align"
+    rates = [f"{name} {min(aligners[name]['aer'].values()):.3f}" for name in names]
+    scores = [f"`{name}` {phrases[name]['bleu']:.2f}" for name in ("hiero", "phrase_based")]
+    return [
+        *markdown(rows),
+        "",
+        f"Rivals of other kinds have their own tables. [Phrases](#phrases), BLEU of the same pairs "
+        f"in lower case: {', '.join(scores)}, Thot {phrases['thot']['bleu']:.2f}. "
+        "[Aligners](#word-alignments-of-the-hansards), lowest error rate: "
+        f"{', '.join(rates)}.",
+    ]
+
+
+def _undisturbed(rates):
+    """Returns the rate that a tenth of the intervals reach; the first interval is a warm-up."""
+    return statistics.quantiles(rates[1:], n=10)[-1]
+
+
 DECODING_KINDS = {
     "ours": "ours",
     "ours bfloat16": "ours, bfloat16",
