@@ -48,6 +48,7 @@ TRAINING = [
     *("--max_tokens_per_batch=4096", "--loss_average=sentences", "--label_smoothing=0"),
     *("--clip_norm=4", "--learning_rate=3e-4", "--schedule=constant", "--warmup_steps=1"),
     *("--adam_beta_2=0.999", "--max_epochs=100", "--patience=10", "--average_checkpoints=1"),
+    "--intra_op_threads=1",  # Two threads would not be faster with such small batches.
     *(f"--{rhythm}_every_steps={EPOCH}" for rhythm in ("eval", "save", "log")),
 ]
 # The preset's own sizes; for files, train.py would choose larger ones.
