@@ -34,10 +34,12 @@ def _row(name, r):
 def demo_output():
     """Says how long `make demo` took, and makes its last lines, by its result file."""
     r = read("demo_en_de_transformer_tiny")
-    took = f"{r['training']['minutes']:.0f} minutes on an {r['machine']['processor']}"
-    others = sorted(r["seeds"].values())
-    spread = f"Other seeds: BLEU {others[0]:.1f} to {others[-1]:.1f}." if others else ""
-    first = f"Training took {took}. {spread} Among the lines printed are:"
+    first = (
+        f"Training took {r['training']['minutes']:.0f} minutes on an {r['machine']['processor']}."
+    )
+    if others := sorted(r.get("seeds", {}).values()):
+        first += f" Other seeds give BLEU of {others[0]:.1f} to {others[-1]:.1f}."
+    first += " Among the lines printed are:"
     score = f"BLEU|{r['bleu_signature']} = {r['bleu']:.2f}"
     wrote = "wrote runs/demo/attention.png", "wrote serving/demo/1; 500 lines translated alike"
     return [first, "```", score, "...", wrote[0], f"{wrote[1]} in a fresh process", "```"]
