@@ -119,8 +119,12 @@ def write_result(*lines: str) -> None:
     try:
         if getattr(stream, "error", None):
             raise stream.error  # pyright: ignore[reportAttributeAccessIssue]
-        stream.buffer.write("".join(f"{line}\n" for line in lines).encode())
-        stream.buffer.flush()
+        text = "".join(f"{line}\n" for line in lines)
+        if hasattr(stream, "buffer"):
+            stream.buffer.write(text.encode())
+            stream.buffer.flush()
+        else:  # In a notebook.
+            stream.write(text)
     except BrokenPipeError:
         _divert(stream)
         raise

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import io
 import os
 import re
 import signal
@@ -287,3 +288,10 @@ def test_interrupting_the_imports_is_one_word():
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=60)[1] == "interrupted\n"
     assert process.returncode == 128 + signal.SIGINT
+
+
+def test_a_notebook_shows_results(monkeypatch):
+    """Its standard output takes text and has no buffer of bytes."""
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    write_result("größer", "kleiner")
+    assert sys.stdout.getvalue() == "größer\nkleiner\n"
