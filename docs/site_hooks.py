@@ -14,6 +14,8 @@ TOP = ("README.md", "BUILD.md", "CONTRIBUTING.md", "CHANGELOG.md")
 # An equation in a Markdown file, which an extension has marked, or in a notebook.
 _MARKED = re.compile(r'<(div|span) class="arithmatex">\\[\[(](.*?)\\[\])]</\1>', re.DOTALL)
 _DOLLARS = re.compile(r"(\$\$?)(?!\s)([^$]+?)(?<!\s)\1")
+# Libraries and progress write there while a page is made.
+_WITHOUT_LOG = "<style>[data-mime-type='application/vnd.jupyter.stderr'] {display: none}</style>"
 _CODE = re.compile(
     "(" + "|".join(rf"<{name}\b.*?</{name}>" for name in ("pre", "code", "style", "script")) + ")",
     re.DOTALL,
@@ -51,7 +53,7 @@ def on_page_content(content, page, config, files):
     content = _MARKED.sub(lambda found: _mathml(found[2], found[1] == "div"), content)
     if not page.file.src_uri.startswith("tour/"):
         return content
-    parts = _CODE.split(content)
+    parts = _CODE.split(f"{_WITHOUT_LOG}{content}")
     parts[::2] = [_DOLLARS.sub(lambda m: _mathml(m[2], m[1] == "$$"), part) for part in parts[::2]]
     return "".join(parts)
 
