@@ -16,8 +16,8 @@ PUBLISHED = {
     "transformer_coursework": (11.03, 43.7, 1.364),
 }
 WHY = {
-    "lstm_luong": "fewer epochs; PyTorch starts embeddings with a spread of 1, ours start small; translations "
-    "that did not end within 25 words counted as empty there",
+    "lstm_luong": "fewer epochs; PyTorch starts embeddings with a spread of 1, ours start small; "
+    "translations that did not end within 25 words counted as empty there",
     "lstm_luong_deep": "the same",
     "lstm_lexical": "the same",
     "transformer_coursework": "the report's attention does not mask padding: its code drops the "
