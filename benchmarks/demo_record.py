@@ -31,14 +31,15 @@ flags.DEFINE_list("seeds", [], "Seeds of further runs, which are trained and sco
 SIZE = (1100, 1150)  # Pixels of the picture of the page: all that is above its tables.
 
 
-def bleu_of(seed):
-    """Trains the model of `make demo` from another seed; returns BLEU of the test set."""
+def score_of(seed):
+    """Trains the model of `make demo` from another seed; returns BLEU of the test set, and where."""
     folder, scores = f"{RUN}_seed_{seed}", Path(f"{RUN}_seed_{seed}", "scores.json")
     run(["train.py", f"--seed={seed}", f"--model_dir={folder}"])
     test = ["--input=data/demo/test.en", "--reference=data/demo/test.de"]
     found = [f"--output={folder}/test.de", f"--save_scores={scores}"]
     run(["translate.py", f"--model_dir={folder}", *test, *found])
-    return json.loads((ROOT / scores).read_text(encoding="utf-8"))["bleu"]
+    record = json.loads((ROOT / scores).read_text(encoding="utf-8"))
+    return {"bleu": record["bleu"], "processor": record["machine"]["processor"]}
 
 
 def main(argv):
@@ -46,7 +47,7 @@ def main(argv):
     del argv
     before = json.loads(RECORD.read_text(encoding="utf-8"))
     if FLAGS.seeds:
-        found = before.get("seeds", {}) | {seed: bleu_of(seed) for seed in FLAGS.seeds}
+        found = before.get("seeds", {}) | {seed: score_of(seed) for seed in FLAGS.seeds}
         write_record(RECORD, {**before, "seeds": found})
         return 0
     chromium = shutil.which("chromium")

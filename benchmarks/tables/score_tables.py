@@ -37,8 +37,10 @@ def demo_output():
     first = (
         f"Training took {r['training']['minutes']:.0f} minutes on an {r['machine']['processor']}."
     )
-    if others := sorted(r.get("seeds", {}).values()):
-        first += f" Other seeds give BLEU of {others[0]:.1f} to {others[-1]:.1f}."
+    if others := r.get("seeds"):
+        scores = sorted(found["bleu"] for found in others.values())
+        places = " and ".join(sorted({f"an {found['processor']}" for found in others.values()}))
+        first += f" {len(scores)} other seeds gave {scores[0]:.1f} to {scores[-1]:.1f} on {places}."
     first += " Among the lines printed are:"
     score = f"BLEU|{r['bleu_signature']} = {r['bleu']:.2f}"
     wrote = "wrote runs/demo/attention.png", "wrote serving/demo/1; 500 lines translated alike"
