@@ -32,7 +32,7 @@ SIZE = (1100, 1150)  # Pixels of the picture of the page: all that is above its 
 
 
 def score_of(seed):
-    """Trains the model of `make demo` from another seed; returns BLEU of the test set, and where."""
+    """Trains the model of `make demo` from another seed; returns BLEU, and where."""
     folder, scores = f"{RUN}_seed_{seed}", Path(f"{RUN}_seed_{seed}", "scores.json")
     run(["train.py", f"--seed={seed}", f"--model_dir={folder}"])
     test = ["--input=data/demo/test.en", "--reference=data/demo/test.de"]
