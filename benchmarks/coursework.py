@@ -27,6 +27,7 @@ process.start()  # Before anything imports TensorFlow.
 
 from absl import flags
 
+from benchmarks.parts.europarl import SMALL, WORDS, corpus_flags, file_of
 from benchmarks.parts.scripts import chosen, run, write_record
 from nmt_zoo.command_line import console
 from nmt_zoo.command_line.machine import machine
@@ -36,25 +37,19 @@ from nmt_zoo.decoding.pictures.figures import save_curves
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("data_dir", "data", "Folder for the text, as in train.py.")
 flags.DEFINE_string("runs", "runs/coursework", "Folder for the model directories.")
 flags.DEFINE_list("only", [], "Names of the runs to make. Default: all.")
 
 RESULT = ROOT / "docs" / "results" / "studies" / "coursework.json"
-CORPUS = "europarl10k_de_en"
 EPOCH = 1000  # Updates: 10,000 pairs in batches of 10.
 TRAINING = [
-    *("--tokenizer=word", "--max_words=0", "--min_word_count=2", "--max_sentences_per_batch=10"),
-    *("--max_tokens_per_batch=4096", "--loss_average=sentences", "--label_smoothing=0"),
+    *WORDS,
+    *("--max_sentences_per_batch=10", "--max_tokens_per_batch=4096"),
+    *("--loss_average=sentences", "--label_smoothing=0"),
     *("--clip_norm=4", "--learning_rate=3e-4", "--schedule=constant", "--warmup_steps=1"),
     *("--adam_beta_2=0.999", "--max_epochs=100", "--patience=10", "--average_checkpoints=1"),
     "--intra_op_threads=1",  # Two threads would not be faster with such small batches.
     *(f"--{rhythm}_every_steps={EPOCH}" for rhythm in ("eval", "save", "log")),
-]
-# The preset's own sizes; for files, train.py would choose larger ones.
-LEXICAL = [
-    *("--set=embedding_width=64", "--set=encoder_units=64", "--set=decoder_units=128"),
-    *(f"--set={name}=0.25" for name in ("embedding_dropout", "dropout", "output_dropout")),
 ]
 # The public code drops states at 0.2 and activations at 0.1; the report's attention drops nothing.
 DROPOUT = ["--set=dropout=0.2", "--set=attention_dropout=0", "--set=ffn_dropout=0.1"]
@@ -64,7 +59,7 @@ CURE = ["--set=dropout=0.4", "--token_dropout=0.15", "--weight_decay=0.01"]
 RUNS = {  # name: flags of train.py
     "lstm_luong": ["--model=lstm_luong"],
     "lstm_luong_deep": ["--model=lstm_luong_deep"],
-    "lstm_lexical": ["--model=lstm_lexical", *LEXICAL],
+    "lstm_lexical": ["--model=lstm_lexical", *SMALL],
     "transformer_coursework": ["--model=transformer_coursework", *DROPOUT],
     "transformer_cured": ["--model=transformer_coursework", *CURE],
 }
@@ -73,9 +68,8 @@ EXAMPLES = (20, 204, 432, 44, 13, 242)  # Lines of the test set in tables 4 and 
 
 def train_command(name):
     """Returns the command that trains a run, as a list."""
-    corpus = [f"--dataset={CORPUS}", f"--data_dir={FLAGS.data_dir}"]
     folder = f"--model_dir={FLAGS.runs}/{name}"
-    return ["train.py", *corpus, *RUNS[name], *TRAINING, folder]
+    return ["train.py", *corpus_flags(), *RUNS[name], *TRAINING, folder]
 
 
 def curves(name):
@@ -90,12 +84,12 @@ def curves(name):
 
 def measure(name):
     """Translates the test set greedily; returns the figures of a trained run."""
-    folder, text = f"{FLAGS.runs}/{name}", f"{FLAGS.data_dir}/{CORPUS}/test"
+    folder, (source, reference) = f"{FLAGS.runs}/{name}", (file_of("test", x) for x in ("de", "en"))
     output, scores = Path(folder, "test.en"), Path(folder, "test.json")
     run(
         [
-            *("translate.py", f"--model_dir={folder}", "--beam_size=1", f"--input={text}.de"),
-            *(f"--reference={text}.en", "--tokenize=none", "--lowercase", f"--output={output}"),
+            *("translate.py", f"--model_dir={folder}", "--beam_size=1", f"--input={source}"),
+            *(f"--reference={reference}", "--tokenize=none", "--lowercase", f"--output={output}"),
             f"--save_scores={scores}",
         ]
     )
@@ -112,8 +106,7 @@ def measure(name):
 def text_facts():
     """Returns the word counts of the training text, and the lines of the examples."""
     train, test = (
-        [read_lines(f"{FLAGS.data_dir}/{CORPUS}/{split}.{side}") for side in ("de", "en")]
-        for split in ("train", "test")
+        [read_lines(file_of(split, side)) for side in ("de", "en")] for split in ("train", "test")
     )
     lines = {str(number): [side[number - 1] for side in test] for number in EXAMPLES}
     return {"words": list(word_counts(train)), "lines": lines}

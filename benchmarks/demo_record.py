@@ -25,10 +25,10 @@ from nmt_zoo.common.files import read_lines
 
 RUN = "runs/demo"
 RECORD = ROOT / "docs" / "results" / "demo_en_de_transformer_tiny.json"
+SIZE = (1100, 1150)  # Pixels of the picture of the page: all that is above its tables.
 FLAGS = flags.FLAGS
 
 flags.DEFINE_list("seeds", [], "Seeds of further runs, which are trained and scored.")
-SIZE = (1100, 1150)  # Pixels of the picture of the page: all that is above its tables.
 
 
 def score_of(seed):
@@ -58,8 +58,8 @@ def main(argv):
     write_record(RECORD, {**record, **known, "seeds": before.get("seeds", {})})
     shutil.copy(ROOT / RUN / "attention.png", ROOT / "docs" / "attention.png")
     sentence, page = read_lines(ROOT / "data" / "demo" / "test.en")[30], f"{RUN}/attention.html"
-    flags = ["--merge_subwords", f"--source={sentence}", f"--output={page}"]
-    run(["visualize_attention.py", f"--model_dir={RUN}", *flags])
+    shown = ["--merge_subwords", f"--source={sentence}", f"--output={page}"]
+    run(["visualize_attention.py", f"--model_dir={RUN}", *shown])
     options = ["--headless=new", "--no-sandbox", "--hide-scrollbars"]
     options += [f"--window-size={SIZE[0]},{SIZE[1]}", f"--screenshot={ROOT}/docs/explorer.png"]
     subprocess.run([chromium, *options, (ROOT / page).as_uri()], check=True, capture_output=True)

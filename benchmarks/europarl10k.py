@@ -26,6 +26,7 @@ process.start()  # Before anything imports TensorFlow.
 from absl import flags
 
 import models
+from benchmarks.parts.europarl import SMALL, WORDS, corpus_flags, file_of
 from benchmarks.parts.scripts import chosen, run, write_record
 from nmt_zoo.command_line import console
 from nmt_zoo.common.errors import UserError
@@ -35,28 +36,20 @@ from nmt_zoo.decoding.scores import corpus_scores
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("data_dir", "data", "Folder for the text, as in train.py.")
 flags.DEFINE_string("runs", "runs/europarl10k", "Folder for the model directories.")
 flags.DEFINE_list("only", [], "Names of the runs to make. Default: all.")
 
-CORPUS = "europarl10k_de_en"
 RESULTS = ROOT / "docs" / "results" / "europarl10k"
 PICTURE = ROOT / "docs" / "bleu_by_length.png"
 SCORING = {"tokenize": "none", "lowercase": True}  # Like multi-bleu on lower-cased tokens.
 
-# All options were chosen on validation data. Words that occur once become UNK.
-WORDS = ["--tokenizer=word", "--max_words=0", "--min_word_count=2"]
+# All options were chosen on validation data.
 # Small recurrent models process as many tokens a second in small batches as in large ones, so small
 # batches give more updates in the same time.
 RECURRENT = [
     *("--max_tokens_per_batch=400", "--schedule=constant", "--warmup_steps=200"),
     *("--learning_rate=1.5e-3", "--eval_every_steps=1000", "--save_every_steps=500"),
     *("--average_checkpoints=8", "--patience=5"),
-]
-# The preset's own sizes, those of lstm_luong; for files, train.py would choose larger ones.
-SMALL = [
-    *("--set=embedding_width=64", "--set=encoder_units=64", "--set=decoder_units=128"),
-    *(f"--set={name}=0.25" for name in ("embedding_dropout", "dropout", "output_dropout")),
 ]
 TRANSFORMER = [
     *("--max_tokens_per_batch=1024", "--warmup_steps=1000", "--learning_rate=1e-3"),
@@ -99,13 +92,7 @@ LENGTHS = ((1, 8), (9, 11), (12, 14), (15, 30))  # Source words; groups of about
 
 def train_command(name):
     """Returns the command that trains a run, as a list."""
-    corpus = [f"--dataset={CORPUS}", f"--data_dir={FLAGS.data_dir}"]
-    return ["train.py", *RUNS[name], *corpus, f"--model_dir={FLAGS.runs}/{name}"]
-
-
-def test_file(language):
-    """Returns the path of one side of the test set."""
-    return f"{FLAGS.data_dir}/{CORPUS}/test.{language}"
+    return ["train.py", *RUNS[name], *corpus_flags(), f"--model_dir={FLAGS.runs}/{name}"]
 
 
 def translate_command(name, search):
@@ -113,7 +100,7 @@ def translate_command(name, search):
     run = f"{FLAGS.runs}/{name}"
     return [
         *("translate.py", f"--model_dir={run}", *SEARCHES[search]),
-        *(f"--input={test_file('de')}", f"--reference={test_file('en')}"),
+        *(f"--input={file_of('test', 'de')}", f"--reference={file_of('test', 'en')}"),
         *(f"--tokenize={SCORING['tokenize']}", "--lowercase"),
         *(f"--output={run}/{search}.en", f"--save_scores={run}/{search}.json"),
     ]
@@ -142,15 +129,15 @@ def score(name):
 
 def source_lengths():
     """Returns the number of words of each source line of the test set."""
-    lengths = [len(line.split()) for line in read_lines(test_file("de"))]
+    lengths = [len(line.split()) for line in read_lines(file_of("test", "de"))]
     if not all(LENGTHS[0][0] <= length <= LENGTHS[-1][1] for length in lengths):
-        raise UserError(f"{test_file('de')}: lines of 0 or more than {LENGTHS[-1][1]} words")
+        raise UserError(f"{file_of('test', 'de')}: lines of 0 or more than {LENGTHS[-1][1]} words")
     return lengths
 
 
 def compare_lengths(lengths):
     """Draws BLEU by source length; `lengths` as from `source_lengths`."""
-    references = read_lines(test_file("en"))
+    references = read_lines(file_of("test", "en"))
     groups = [
         [row for row, length in enumerate(lengths) if least <= length <= most]
         for least, most in LENGTHS

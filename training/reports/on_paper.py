@@ -38,7 +38,7 @@ class Prediction(NamedTuple):
 
     @property
     def bound(self) -> str:
-        """Which takes the longest of arithmetic, memory and exchange."""
+        """Names what takes the longest: arithmetic, memory or exchange."""
         return max((self[i], self._fields[i]) for i in (0, 1, 3))[1]
 
 
