@@ -24,6 +24,6 @@ def available_bytes() -> float:
     return min(limits, default=math.inf)
 
 
-def gigabytes(count: float) -> str:
-    """Returns a number of bytes in words, such as 1.25 GB."""
-    return f"{count / 1e9:.2f} GB"
+def in_words(count: float) -> str:
+    """Returns a number of bytes in words, such as 1.25 GB or 80.0 MB."""
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"

@@ -120,47 +120,69 @@ def _wmt14(source, target):
     )
 
 
-# Sizes and checksums of the files in the repository at this commit.
-_MULTI30K_COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
-_MULTI30K_FILES = {  # name: (bytes, SHA-256)
-    "train.en": (568929, "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f"),
-    "train.de": (637044, "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6"),
-    "train.fr": (604242, "622e75069e9f4c577425c4f277116ce66e63a2401c0a2312d90073cb12379a3c"),
-    "train.cs": (593827, "a65adb8b32e3bc664f21ecba7a6e7f6950fd1f405e135f7c312faabdb6255077"),
-    "valid.en": (21650, "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28"),
-    "valid.de": (24681, "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a"),
-    "valid.fr": (23001, "ca3106f1a72390591d25f6c45cb4cd39dec4cd3f123e099748a3ce5256c160e9"),
-    "valid.cs": (22096, "b63226e05c4bd5dd6a42897d74b86a1b9d2c31498252c572b1ea7f7996927fcc"),
-    "test.en": (21077, "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9"),
-    "test.de": (22890, "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8"),
-    "test.fr": (22310, "6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90"),
-    "test.cs": (22572, "200a4a74cc9560f051924abb9803be008d1908d77f747e9141aeb86dfd2797f1"),
-}
+class _Repository(NamedTuple):
+    """Files of a public repository of GitHub at one commit, a file for every split and language."""
+
+    folder: str  # on this machine
+    name: str
+    path: str  # starts with the commit; {} stands for the name of a file
+    files: dict[str, tuple[int, str]]  # bytes and SHA-256 of "train.en" and the like
+
+    def sides(self, split, languages):
+        """Returns a `Text` for each language."""
+        return tuple(self._text(f"{split}.{language}") for language in languages)
+
+    def _text(self, name):
+        path = self.path.format(name)
+        size, checksum = self.files[name]
+        addresses = (
+            f"https://raw.githubusercontent.com/{self.name}/{path}",
+            f"https://github.com/{self.name}/raw/{path}",
+        )
+        local = f"{self.folder}/{Path(path).name}"
+        return Text(RemoteFile(local, addresses, size, f"sha256:{checksum}"))
 
 
-def _of_github(folder, repository, path, size, checksum):
-    """Returns a file of a public repository; `path` starts with the commit."""
-    addresses = (
-        f"https://raw.githubusercontent.com/{repository}/{path}",
-        f"https://github.com/{repository}/raw/{path}",
-    )
-    name = path.rpartition("/")[2]
-    return Text(RemoteFile(f"{folder}/{name}", addresses, size, f"sha256:{checksum}"))
+_MULTI30K = _Repository(
+    "multi30k",
+    "multi30k/dataset",
+    "a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/{}.gz",
+    {
+        "train.en": (568929, "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f"),
+        "train.de": (637044, "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6"),
+        "train.fr": (604242, "622e75069e9f4c577425c4f277116ce66e63a2401c0a2312d90073cb12379a3c"),
+        "train.cs": (593827, "a65adb8b32e3bc664f21ecba7a6e7f6950fd1f405e135f7c312faabdb6255077"),
+        "val.en": (21650, "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28"),
+        "val.de": (24681, "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a"),
+        "val.fr": (23001, "ca3106f1a72390591d25f6c45cb4cd39dec4cd3f123e099748a3ce5256c160e9"),
+        "val.cs": (22096, "b63226e05c4bd5dd6a42897d74b86a1b9d2c31498252c572b1ea7f7996927fcc"),
+        "test_2016_flickr.en": (
+            21077,
+            "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
+        ),
+        "test_2016_flickr.de": (
+            22890,
+            "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
+        ),
+        "test_2016_flickr.fr": (
+            22310,
+            "6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90",
+        ),
+        "test_2016_flickr.cs": (
+            22572,
+            "200a4a74cc9560f051924abb9803be008d1908d77f747e9141aeb86dfd2797f1",
+        ),
+    },
+)
 
 
 def _multi30k(source, target):
-    def texts(split, published):
-        return tuple(text(f"{split}.{side}", f"{published}.{side}.gz") for side in (source, target))
-
-    def text(name, published):
-        path = f"{_MULTI30K_COMMIT}/data/task1/raw/{published}"
-        return _of_github("multi30k", "multi30k/dataset", path, *_MULTI30K_FILES[name])
-
+    languages = source, target
     return Corpus(
-        (source, target),
-        train=(texts("train", "train"),),
-        valid=(texts("valid", "val"),),
-        test=(texts("test", "test_2016_flickr"),),
+        languages,
+        train=(_MULTI30K.sides("train", languages),),
+        valid=(_MULTI30K.sides("val", languages),),
+        test=(_MULTI30K.sides("test_2016_flickr", languages),),
         about="captions of photographs; test_2016_flickr to test",
         size="29,000 pairs, 1,014 and 1,000; 1.3 MB to download",
         licence="for research and education, not for commercial use",
@@ -171,31 +193,28 @@ def _multi30k(source, target):
     )
 
 
-# Sizes and checksums of the files in the repository at this commit.
-_EUROPARL10K_COMMIT = "52db38523e20011adc6e7b437791ee275aca8b89"
-_EUROPARL10K_FILES = {  # name: (bytes, SHA-256)
-    "train.de": (699038, "cc0b321afa9fb73469508cd5a39448bcbcfb516d32b0a0c1cc098bfbdc6f5a68"),
-    "train.en": (640205, "363eff78ed47654f743d7f01b07f3ce01817201f2e5e385082426483fc9a5c7d"),
-    "val.de": (35673, "d21dccb5683c8307a7cccbdccdfbf08589c6a59ade410bef5fc4ac53b2e74044"),
-    "val.en": (33049, "451140bba92b8c39dfa26b5a85f66d7aaa152e889706afb4d3ff2bfc712a889b"),
-    "test.de": (35903, "9b38cbd368d63e6d946296c83e28a4120c687feb266800d0e976096183dd49d9"),
-    "test.en": (32736, "b60041b89c1ec35a0cf6aeacf94151b3e5937dbbccb8d2b333e7386f5e5829f4"),
-}
+_EUROPARL10K = _Repository(
+    "europarl10k",
+    "FranxYao/nlu-cw2",
+    "52db38523e20011adc6e7b437791ee275aca8b89/europarl_raw/{}",
+    {
+        "train.de": (699038, "cc0b321afa9fb73469508cd5a39448bcbcfb516d32b0a0c1cc098bfbdc6f5a68"),
+        "train.en": (640205, "363eff78ed47654f743d7f01b07f3ce01817201f2e5e385082426483fc9a5c7d"),
+        "val.de": (35673, "d21dccb5683c8307a7cccbdccdfbf08589c6a59ade410bef5fc4ac53b2e74044"),
+        "val.en": (33049, "451140bba92b8c39dfa26b5a85f66d7aaa152e889706afb4d3ff2bfc712a889b"),
+        "test.de": (35903, "9b38cbd368d63e6d946296c83e28a4120c687feb266800d0e976096183dd49d9"),
+        "test.en": (32736, "b60041b89c1ec35a0cf6aeacf94151b3e5937dbbccb8d2b333e7386f5e5829f4"),
+    },
+)
 
 
 def _europarl10k(source, target):
-    def texts(split):
-        return tuple(text(f"{split}.{side}") for side in (source, target))
-
-    def text(name):
-        path = f"{_EUROPARL10K_COMMIT}/europarl_raw/{name}"
-        return _of_github("europarl10k", "FranxYao/nlu-cw2", path, *_EUROPARL10K_FILES[name])
-
+    languages = source, target
     return Corpus(
-        (source, target),
-        train=(texts("train"),),
-        valid=(texts("val"),),
-        test=(texts("test"),),
+        languages,
+        train=(_EUROPARL10K.sides("train", languages),),
+        valid=(_EUROPARL10K.sides("val", languages),),
+        test=(_EUROPARL10K.sides("test", languages),),
         about="a sample of Europarl, lower-cased and tokenised, of a coursework of the University "
         "of Edinburgh",
         size="10,000 pairs, 500 and 500; 1.5 MB to download",

@@ -31,7 +31,7 @@ import numpy as np
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath, check_folder, read_lines, write_text
-from nmt_zoo.common.memory import available_bytes, gigabytes
+from nmt_zoo.common.memory import available_bytes, in_words
 from nmt_zoo.configuration.options import LENGTH_PENALTY, MAX_LENGTH_PENALTY
 from nmt_zoo.data_pipeline.tokenization.languages import Languages, of_languages
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
@@ -477,7 +477,7 @@ def check_fits(shapes: list[tuple[int, ...]], name: str) -> None:
         )
     if 4 * count > available:
         raise UserError(
-            f"{name} has {count:,} weights, which take {gigabytes(4 * count)}; "
-            f"{gigabytes(available)} of memory are free: choose smaller settings or a "
+            f"{name} has {count:,} weights, which take {in_words(4 * count)}; "
+            f"{in_words(available)} of memory are free: choose smaller settings or a "
             "smaller vocabulary"
         )

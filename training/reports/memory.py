@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from nmt_zoo.common.memory import available_bytes, gigabytes, status
+from nmt_zoo.common.memory import available_bytes, in_words, status
 from nmt_zoo.training.ways.update import Update
 
 _SHARES = (0.25, 0.5, 1.0)
@@ -44,7 +44,7 @@ def report(
             break
         measured[count] = peak
         seconds = time.monotonic() - began
-        yield f"an update of {count:,} x {max(tokens)} tokens: {gigabytes(peak)}, {seconds:.1f} s"
+        yield f"an update of {count:,} x {max(tokens)} tokens: {in_words(peak)}, {seconds:.1f} s"
     if device is None:
         too_many = _calculated(measured, available)
     yield _conclusion(max(measured, default=0), too_many, max(tokens), rows)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.memory import in_words
 from nmt_zoo.configuration.options import AUTO
 from nmt_zoo.configuration.settled import TIMING
 from nmt_zoo.data_pipeline.batching import EpochPlan
@@ -111,21 +112,21 @@ def lines_of(run: Run, name: str) -> Iterator[str]:
     )
     yield from _memory(done, weights, getattr(device, "memory", None))
     if number > 1:
-        yield f"    exchange: every device sends {_size(exchanged(weights, number))} an update"
+        yield f"    exchange: every device sends {in_words(exchanged(weights, number))} an update"
     yield from _times(run, found, number, name)
 
 
 def _memory(done, weights, available):
     needed = 4 * weights + done.most_alive
-    of = f" of {_size(available)}" if available else ""
+    of = f" of {in_words(available)}" if available else ""
     too_much = ": THE BATCH DOES NOT FIT" if available and needed > available else ""
     yield (
-        f"    memory: weights {_size(weights)}, gradients {_size(weights)}, moments of Adam "
-        f"{_size(2 * weights)}, activations and other results {_size(done.most_alive)}; together "
-        f"{_size(needed)}{of}{too_much}"
+        f"    memory: weights {in_words(weights)}, gradients {in_words(weights)}, moments of Adam "
+        f"{in_words(2 * weights)}, activations and other results {in_words(done.most_alive)}; "
+        f"together {in_words(needed)}{of}{too_much}"
     )
     starts = sum(each.times for each in done.operations)
-    yield f"    moved: {_size(done.moved)} a batch, by {starts:,} operations one after the other"
+    yield f"    moved: {in_words(done.moved)} a batch, by {starts:,} operations one after the other"
 
 
 def _times(run, found, number, name):
@@ -155,10 +156,6 @@ def _times(run, found, number, name):
         "    a bound from data sheets, not a measurement: no run reaches the peaks; large "
         "published runs reach 21% to 46%, small models less"
     )
-
-
-def _size(count):
-    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
 
 
 def _duration(seconds):

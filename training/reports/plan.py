@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from nmt_zoo.common.memory import in_words
 from nmt_zoo.configuration.settled import TIMING
 from nmt_zoo.data_pipeline.batching import Batching, EpochPlan, largest_shape
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
@@ -56,15 +57,14 @@ def _shapes(plan, shapes):
 def _memory(corpus, plan, num_parameters):
     ids = sum(array.nbytes for side in corpus for array in side)
     planning = plan.rows.nbytes * 8  # Lengths, their order, and copies while they are sorted.
-    yield f"memory of the host: {_size(ids)} mapped from files, {_size(planning)} to plan an epoch"
     yield (
-        f"memory of the device: {_size(num_parameters * _BYTES_PER_PARAMETER)} for weights, "
+        f"memory of the host: {in_words(ids)} mapped from files, {in_words(planning)} to plan an "
+        "epoch"
+    )
+    yield (
+        f"memory of the device: {in_words(num_parameters * _BYTES_PER_PARAMETER)} for weights, "
         "gradients and Adam; the activations of the layers come on top"
     )
-
-
-def _size(count):
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
 
 
 def _rate(corpus, plan, seconds):

@@ -35,7 +35,7 @@ def test_plan_says_what_an_epoch_is(corpus, tokenizer, pad_to_bucket):
     text = "\n".join(report(corpus, tokenizer, batching, plan, num_parameters=10**9))
     assert "training pairs: 220" in text
     assert f"batches per epoch: {plan.batch_sizes.size}" in text
-    assert "memory of the device: 16.0 GB" in text
+    assert "memory of the device: 16.00 GB" in text
     assert re.search(r"the pipeline alone: [\d,]+ target tokens/s", text)
     assert re.search(r"largest batch: \d+ rows of \d+ source and \d+ target tokens", text)
     counts = [int(count) for count in re.findall(r"^    \d+ x \d+ x \d+: (\d+)$", text, re.M)]
