@@ -62,15 +62,6 @@ _MOST = 60  # As in transformers_system.py.
 
 def compare(name, folder, source, target):
     """Runs one model in all ways; returns what is recorded."""
-    import tensorflow as tf
-
-    from nmt_zoo.decoding.search.terms import padded
-    from nmt_zoo.decoding.translator import Translator
-    from nmt_zoo.model_directory.directory import ModelDirectory
-    from nmt_zoo.model_directory.pretrained import hugging_face, marian
-    from nmt_zoo.model_directory.pretrained.entries import entries_of
-    from nmt_zoo.models.base import shift_right
-
     place = Path(FLAGS.runs, name)
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
@@ -78,78 +69,125 @@ def compare(name, folder, source, target):
     references = [*read_lines(FLAGS.references)[: FLAGS.count], *ODD]
     write_lines(place / "lines", lines)
     write_lines(place / "references", references)
+    theirs = transformers(folder, place, source, target)
+    seconds, model, tokenizer = imported(folder, place, source, target)
+    rows = rows_of(folder)
+    todo = lines[: FLAGS.translated]
+    engine = ctranslate2(folder, place, source, target) or {}
+    return {
+        **seconds,
+        "parameters": model.count_params(),
+        **compare_ids(tokenizer.source.encode(lines), rows[0], lines, theirs),
+        **compare_logits(model, tokenizer, rows[-1], lines, references, place),
+        "translated": len(todo),
+        **{
+            way: compare_translations(model, tokenizer, beam, todo, theirs[way], engine.get(way))
+            for way, beam in (("greedy", 1), ("beam", 4))
+        },
+        "transformers": theirs["version"],
+        "machine": machine(),
+    }
+
+
+def transformers(folder, place, source, target):
+    """Encodes, scores and translates with transformers; logits are in theirs.npz."""
     script = ROOT / "benchmarks" / "parts" / "transformers_system.py"
     files = [folder, place / "lines", place / "references", place / "theirs", source, target]
     subprocess.run([FLAGS.python, script, *files, str(FLAGS.translated)], check=True)
-    theirs = json.loads((place / "theirs.json").read_text())
+    return json.loads((place / "theirs.json").read_text())
+
+
+def imported(folder, place, source, target):
+    """Imports a model and loads it; returns the seconds of both, the model and its tokenizer."""
+    from nmt_zoo.model_directory.directory import ModelDirectory
 
     command = [sys.executable, "import_model.py", f"--model={folder}", f"--model_dir={place}/run"]
     command += [f"--source_language={source}"] * bool(source)
     command += [f"--target_language={target}"] * bool(target)
     began = time.monotonic()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    record = {"import_seconds": round(time.monotonic() - began, 1)}
-    began = time.monotonic()
+    done = time.monotonic()
     model, tokenizer, _ = ModelDirectory(place / "run").load()
-    record["load_seconds"] = round(time.monotonic() - began, 1)
-    record["parameters"] = model.count_params()
+    seconds = {"import_seconds": done - began, "load_seconds": time.monotonic() - done}
+    return {key: round(value, 1) for key, value in seconds.items()}, model, tokenizer
+
+
+def rows_of(folder):
+    """Returns for each side of our vocabulary the ids that the published model has for it."""
+    from nmt_zoo.model_directory.pretrained import hugging_face, marian
+    from nmt_zoo.model_directory.pretrained.entries import entries_of
 
     read = marian if (folder / marian.DECODER).exists() else hugging_face
-    sides = [np.array(entries_of(one).rows) for one in read.read_folder(folder)[1]]
-    rows = sides[-1]
-    ours = tokenizer.source.encode(lines)
-    alike = [
-        sides[0][ids].tolist() == their for ids, their in zip(ours, theirs["ids"], strict=True)
+    return [np.array(entries_of(one).rows) for one in read.read_folder(folder)[1]]
+
+
+def compare_ids(ours, rows, lines, theirs):
+    """Counts the lines of which both make the same tokens."""
+    differ = [
+        line[:60]
+        for line, ids, their in zip(lines, ours, theirs["ids"], strict=True)
+        if rows[ids].tolist() != their
     ]
-    record["lines"], record["ids_alike"] = len(lines), sum(alike)
-    record["ids_differ_in"] = [
-        line[:60] for line, same in zip(lines, alike, strict=True) if not same
-    ]
+    return {
+        "lines": len(lines),
+        "ids_alike": len(lines) - len(differ),
+        "ids_differ_in": differ,
+    }
+
+
+def compare_logits(model, tokenizer, rows, lines, references, place):
+    """Returns the largest difference of the logits of true translations, and their range."""
+    import tensorflow as tf
+
+    from nmt_zoo.decoding.search.terms import padded
+    from nmt_zoo.models.base import shift_right
 
     arrays = np.load(place / "theirs.npz")
     count = len(arrays["labels"])
     targets = padded(tokenizer.target.encode(references[:count]))
     found = model(
         {
-            "source_ids": tf.constant(padded(ours[:count])),
+            "source_ids": tf.constant(padded(tokenizer.source.encode(lines[:count]))),
             "target_in_ids": shift_right(tf.constant(targets), model.bos_id),
         }
     ).numpy()
     first = np.array([i for i in range(len(rows)) if i != model.bos_id and rows[i] not in rows[:i]])
     differences = np.abs(found[:, :, first] - arrays["logits"][:, :, rows[first]])
-    record["largest_difference_of_logits"] = float(differences[targets != 0].max())
-    record["logits_from"], record["logits_to"] = map(float, (found.min(), found.max()))
+    return {
+        "largest_difference_of_logits": float(differences[targets != 0].max()),
+        "logits_from": float(found.min()),
+        "logits_to": float(found.max()),
+    }
 
-    todo = lines[: FLAGS.translated]
-    record["translated"] = len(todo)
-    engine = ctranslate2(folder, place, source, target)
-    for way, beam in (("greedy", 1), ("beam", 4)):
-        translator = Translator(
-            model,
-            tokenizer,
-            beam_size=beam,
-            batch_size=1,
-            length_penalty=1.0,
-            divide_by_length=True,
-            max_length_factor=0.0,
-            max_length_extra=_MOST - (tokenizer.target.sign is not None),
-        )
-        translator.translate(todo[:3])
-        began = time.monotonic()
-        texts = [some[0].text for some in translator.translate(todo)]
-        seconds = time.monotonic() - began
-        their = theirs[way]
-        rows_done = [k for k, done in enumerate(their["finished"]) if done]
-        differ = [k for k in rows_done if texts[k] != their["texts"][k]]
-        record[way] = {
-            "finished": len(rows_done),
-            "alike": len(rows_done) - len(differ),
-            "ours_differ": [[texts[k], their["texts"][k]] for k in differ[:5]],
-            "seconds": round(seconds, 2),
-            "seconds_pytorch": round(their["seconds"], 2),
-            "seconds_ctranslate2": engine and engine[way],
-        }
-    return {**record, "transformers": theirs["version"], "machine": machine()}
+
+def compare_translations(model, tokenizer, beam, lines, theirs, engine):
+    """Counts the translations that are the same, of those that transformers finished."""
+    from nmt_zoo.decoding.translator import Translator
+
+    translator = Translator(
+        model,
+        tokenizer,
+        beam_size=beam,
+        batch_size=1,
+        length_penalty=1.0,
+        divide_by_length=True,
+        max_length_factor=0.0,
+        max_length_extra=_MOST - (tokenizer.target.sign is not None),
+    )
+    translator.translate(lines[:3])
+    began = time.monotonic()
+    texts = [some[0].text for some in translator.translate(lines)]
+    seconds = time.monotonic() - began
+    finished = [k for k, done in enumerate(theirs["finished"]) if done]
+    differ = [k for k in finished if texts[k] != theirs["texts"][k]]
+    return {
+        "finished": len(finished),
+        "alike": len(finished) - len(differ),
+        "ours_differ": [[texts[k], theirs["texts"][k]] for k in differ[:5]],
+        "seconds": round(seconds, 2),
+        "seconds_pytorch": round(theirs["seconds"], 2),
+        "seconds_ctranslate2": engine,
+    }
 
 
 def ctranslate2(folder, place, source, target):

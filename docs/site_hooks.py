@@ -1,11 +1,19 @@
-"""Puts the documents of the top level into the site, mends their links, and draws equations."""
+"""Puts the documents of the top level into the site, mends links, draws equations.
+
+If REPOSITORY is owner/name of a public repository at GitHub, whose branch gh-pages gets the site,
+then pages of the tour have a badge that opens them in Colab.
+"""
 
 import html
 import os
 import re
 from pathlib import Path
+from urllib.parse import urljoin
 
+import jupytext
+import nbformat
 from latex2mathml.converter import convert
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,6 +29,13 @@ _CODE = re.compile(
     re.DOTALL,
 )
 _LINK = re.compile(r"(!?)\[([^\[\]]*)\]\((?!https?:|#|mailto:)([^)#\s]+)([^)]*)\)")
+
+
+def on_config(config):
+    """Checks the name of the repository."""
+    repository = config.extra["repository"]
+    if repository and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
+        raise PluginError(f"REPOSITORY must be owner/name of a GitHub repository: {repository!r}")
 
 
 def on_files(files, config):
@@ -53,9 +68,40 @@ def on_page_content(content, page, config, files):
     content = _MARKED.sub(lambda found: _mathml(found[2], found[1] == "div"), content)
     if not page.file.src_uri.startswith("tour/"):
         return content
-    parts = _CODE.split(f"{_WITHOUT_LOG}{content}")
+    parts = _CODE.split(f"{_WITHOUT_LOG}{_badge(page, config)}{content}")
     parts[::2] = [_DOLLARS.sub(lambda m: _mathml(m[2], m[1] == "$$"), part) for part in parts[::2]]
     return "".join(parts)
+
+
+def on_post_build(config):
+    """Writes the pages of the tour as notebooks that install the project, for Colab."""
+    if not (repository := config.extra["repository"]):
+        return
+    owner, name = repository.split("/")
+    address = f"https://{owner}.github.io/{name}/tour/"
+    install = f'%pip install --quiet "nmt-zoo[extra] @ git+https://github.com/{repository}"'
+    for path in (ROOT / "docs" / "tour").glob("*.py"):
+        notebook = jupytext.read(path)
+        for cell in notebook.cells:
+            if cell.cell_type == "markdown":
+                cell.source = _LINK.sub(lambda link: _published(link, address), cell.source)
+        notebook.cells.insert(1, nbformat.v4.new_code_cell(install))
+        jupytext.write(notebook, Path(config.site_dir, "tour", f"{path.stem}.ipynb"))
+
+
+def _published(link, address):
+    sign, text, target, rest = link.groups()
+    target = re.sub(r"\.(py|md)$", ".html", target)
+    return f"{sign}[{text}]({urljoin(address, target)}{rest})"
+
+
+def _badge(page, config):
+    repository, path = config.extra["repository"], Path(page.file.src_uri)
+    if not repository or path.suffix != ".py":
+        return ""
+    notebook = f"github/{repository}/blob/gh-pages/{path.with_suffix('.ipynb')}"
+    link = f"https://colab.research.google.com/{notebook}"
+    return f'<p style="margin-left: 15px"><a class="md-button" href="{link}">Open in Colab</a></p>'
 
 
 def _mathml(equation, is_block):
