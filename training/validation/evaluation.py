@@ -140,24 +140,26 @@ class Evaluator:
     def __call__(self) -> Evaluation:
         sums = {name: self._nll(some) for name, some in self.batches.items()}
         nll, tokens = map(sum, zip(*sums.values(), strict=True))
-        texts = {}
-        if self.names:
-            texts = {n: Evaluation(perplexity(a / b), None, []) for n, (a, b) in sums.items()}
-        found = Evaluation(perplexity(nll / tokens), None, [], texts=tuple(texts.items()))
-        if not (self.source_lines and found.is_finite):
-            return found
+        found = Evaluation(perplexity(nll / tokens), None, [])
+        translated, attention = self._translate() if found.is_finite else ([], None)
+        texts = []
+        for name, (nll, tokens) in sums.items() if self.names else ():
+            named = zip(translated, self._line_names, strict=False)  # None were, if it diverged.
+            bleu = self._bleu([line for line, of in named if of == name])
+            texts.append((name, Evaluation(perplexity(nll / tokens), bleu, [])))
+        return found._replace(
+            bleu=self._bleu(translated),
+            samples=translated[: self.num_samples],
+            attention=attention,
+            texts=tuple(texts),
+        )
+
+    def _translate(self):
+        """Returns (source, reference, translation) of each line, and the first one's attention."""
         best = [hypotheses[0] for hypotheses in self.translator.translate(self.source_lines)]
         outputs = [translation.text for translation in best]
-        samples = list(zip(self.source_lines, self.target_lines, outputs, strict=True))
-        for name, text in texts.items():
-            some = [s for s, of in zip(samples, self._line_names, strict=True) if of == name]
-            texts[name] = text._replace(bleu=self._bleu(some))
-        return found._replace(
-            bleu=self._bleu(samples),
-            samples=samples[: self.num_samples],
-            texts=tuple(texts.items()),
-            attention=self._attention(self.source_lines[0], best[0].ids),
-        )
+        attention = self._attention(self.source_lines[0], best[0].ids) if best else None
+        return [*zip(self.source_lines, self.target_lines, outputs, strict=True)], attention
 
     def _nll(self, some):
         """Returns the (negative log-likelihood, number of tokens) of some batches."""
