@@ -86,14 +86,15 @@ def _plain(panel):
 
 
 def draw_zoo(systems, path):
-    """Draws BLEU by training time: a mark for each system, and the way of networks to it."""
+    """Draws BLEU by training time: a mark for each model, and the way of networks to it."""
     from matplotlib import colormaps
     from matplotlib.figure import Figure
 
     with figures.style([], ".svg"):
         figure = Figure(figsize=(8, 5.5), layout="constrained")
         panel, height = figure.add_subplot(), 99.0
-        known = [name for name in systems if name != "thot"]
+        # Not another toolkit, nor what began with the training of another model.
+        known = systems.keys() - {"thot", "transformer_started"}
         for name in sorted(known, key=lambda name: -systems[name]["bleu"]):
             found, year = systems[name], YEARS.get(name)
             color = colormaps["plasma"](0.78 * (year - 1993) / 24) if year else "#777777"
