@@ -72,13 +72,13 @@ def compare(name, folder, source, target):
     theirs = transformers(folder, place, source, target)
     seconds, model, tokenizer = imported(folder, place, source, target)
     rows = rows_of(folder)
-    todo = lines[: FLAGS.translated]
-    engine = ctranslate2(folder, place, source, target) or {}
+    ids, todo = tokenizer.source.encode(lines), lines[: FLAGS.translated]
+    engine = ctranslate2(folder, place, source, target)
     return {
         **seconds,
         "parameters": model.count_params(),
-        **compare_ids(tokenizer.source.encode(lines), rows[0], lines, theirs),
-        **compare_logits(model, tokenizer, rows[-1], lines, references, place),
+        **compare_ids(ids, rows[0], lines, theirs),
+        **compare_logits(model, ids, tokenizer.target, references, rows[-1], place),
         "translated": len(todo),
         **{
             way: compare_translations(model, tokenizer, beam, todo, theirs[way], engine.get(way))
@@ -135,7 +135,7 @@ def compare_ids(ours, rows, lines, theirs):
     }
 
 
-def compare_logits(model, tokenizer, rows, lines, references, place):
+def compare_logits(model, ids, vocabulary, references, rows, place):
     """Returns the largest difference of the logits of true translations, and their range."""
     import tensorflow as tf
 
@@ -144,10 +144,10 @@ def compare_logits(model, tokenizer, rows, lines, references, place):
 
     arrays = np.load(place / "theirs.npz")
     count = len(arrays["labels"])
-    targets = padded(tokenizer.target.encode(references[:count]))
+    targets = padded(vocabulary.encode(references[:count]))
     found = model(
         {
-            "source_ids": tf.constant(padded(tokenizer.source.encode(lines[:count]))),
+            "source_ids": tf.constant(padded(ids[:count])),
             "target_in_ids": shift_right(tf.constant(targets), model.bos_id),
         }
     ).numpy()
@@ -191,12 +191,12 @@ def compare_translations(model, tokenizer, beam, lines, theirs, engine):
 
 
 def ctranslate2(folder, place, source, target):
-    """Times CTranslate2 with its own converter; None if it cannot convert the model."""
+    """Times CTranslate2 with its own converter; returns {} if it cannot convert the model."""
     script = ROOT / "benchmarks" / "parts" / "ctranslate2_system.py"
     files = [folder, place / "lines", place / "engine", source, target, str(FLAGS.translated)]
     done = subprocess.run([FLAGS.python, script, *files], check=False, stderr=subprocess.DEVNULL)
     if done.returncode:
-        return None
+        return {}
     return json.loads((place / "engine.json").read_text())
 
 

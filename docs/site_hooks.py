@@ -22,8 +22,6 @@ TOP = ("README.md", "BUILD.md", "CONTRIBUTING.md", "CHANGELOG.md")
 # An equation in a Markdown file, which an extension has marked, or in a notebook.
 _MARKED = re.compile(r'<(div|span) class="arithmatex">\\[\[(](.*?)\\[\])]</\1>', re.DOTALL)
 _DOLLARS = re.compile(r"(\$\$?)(?!\s)([^$]+?)(?<!\s)\1")
-# Libraries and progress write there while a page is made.
-_WITHOUT_LOG = "<style>[data-mime-type='application/vnd.jupyter.stderr'] {display: none}</style>"
 _CODE = re.compile(
     "(" + "|".join(rf"<{name}\b.*?</{name}>" for name in ("pre", "code", "style", "script")) + ")",
     re.DOTALL,
@@ -64,11 +62,11 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def on_page_content(content, page, config, files):
-    """Writes equations as MathML, which browsers draw without a script."""
+    """Adds the badge, and writes equations as MathML, which browsers draw without a script."""
     content = _MARKED.sub(lambda found: _mathml(found[2], found[1] == "div"), content)
     if not page.file.src_uri.startswith("tour/"):
         return content
-    parts = _CODE.split(f"{_WITHOUT_LOG}{_badge(page, config)}{content}")
+    parts = _CODE.split(f"{_badge(page, config)}{content}")
     parts[::2] = [_DOLLARS.sub(lambda m: _mathml(m[2], m[1] == "$$"), part) for part in parts[::2]]
     return "".join(parts)
 
@@ -101,7 +99,7 @@ def _badge(page, config):
         return ""
     notebook = f"github/{repository}/blob/gh-pages/{path.with_suffix('.ipynb')}"
     link = f"https://colab.research.google.com/{notebook}"
-    return f'<p style="margin-left: 15px"><a class="md-button" href="{link}">Open in Colab</a></p>'
+    return f'<p class="badge"><a class="md-button" href="{link}">Open in Colab</a></p>'
 
 
 def _mathml(equation, is_block):

@@ -94,7 +94,7 @@ def draw_zoo(systems, path):
         figure = Figure(figsize=(8, 5.5), layout="constrained")
         panel, height = figure.add_subplot(), 99.0
         # Not another toolkit, nor what began with the training of another model.
-        known = systems.keys() - {"thot", "transformer_started"}
+        known = [name for name in systems if name not in ("thot", "transformer_started")]
         for name in sorted(known, key=lambda name: -systems[name]["bleu"]):
             found, year = systems[name], YEARS.get(name)
             color = colormaps["plasma"](0.78 * (year - 1993) / 24) if year else "#777777"
