@@ -3,8 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 DEMO := runs/demo
-SERVING := serving/demo
-ROOMS := $(filter-out nmt_zoo tests,$(patsubst %/__init__.py,%,$(wildcard */__init__.py)))
+EXPORT := exports/demo
 # Two processes; the one that ends first takes tests from the other.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
@@ -37,13 +36,13 @@ demo: .venv/run
 	@head -n 5 data/demo/test.en | paste -d '\n' - $(DEMO)/test.de /dev/null | head -n 15
 	$(BIN)/python visualize_attention.py --model_dir=$(DEMO) --merge_subwords \
 	    --source="$$(sed -n 31p data/demo/test.en)" --output=$(DEMO)/attention.png
-	$(BIN)/python export.py --model_dir=$(DEMO) --export_dir=$(SERVING) \
+	$(BIN)/python export.py --model_dir=$(DEMO) --export_dir=$(EXPORT) \
 	    --check_input=data/demo/test.en
 	@echo
 	@echo "model             $(DEMO)"
 	@echo "translations      $(DEMO)/test.de, scores in $(DEMO)/scores.json"
 	@echo "attention         $(DEMO)/attention.png"
-	@echo "SavedModel        $(SERVING)"
+	@echo "SavedModel        $(EXPORT)"
 	@echo "learning curves   $(BIN)/tensorboard --logdir=$(DEMO)/tensorboard"
 	@echo
 	@echo "Try next:"
@@ -63,15 +62,11 @@ figures: demo
 	$(BIN)/python benchmarks/architecture_pictures.py
 	$(BIN)/python benchmarks/results_table.py
 
-# The package as it is installed, made of links, because the checkers do not run the line that
-# extends the path of nmt_zoo in a clone.
 check: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	rm -rf build/checked && mkdir -p build/checked/nmt_zoo
-	ln -sfn $(addprefix $(CURDIR)/,$(ROOMS) $(wildcard nmt_zoo/*.py)) build/checked/nmt_zoo
-	cd build/checked && $(CURDIR)/$(BIN)/lint-imports $(CURDIR)/pyproject.toml --no-cache --no-logo
-	$(BIN)/basedpyright build/checked/nmt_zoo/*
+	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/basedpyright
 
 # TensorFlow keeps the memory of every graph until a process ends, so these folders run apart, and a
 # process takes less than 5 GB. Replicas need a processor that is split.
@@ -98,11 +93,10 @@ test-kills: .venv/dev
 # no test finds.
 test-mutations: .venv/dev
 	rm -rf build/mutations
-	mkdir -p build/mutations/nmt_zoo
-	cp -r $(ROOMS) $(wildcard nmt_zoo/*.py) build/mutations/nmt_zoo
-	cp -r tests pyproject.toml build/mutations
+	mkdir -p build/mutations
+	cp -rL nmt_zoo tests pyproject.toml build/mutations
 	cd build/mutations && $(CURDIR)/$(BIN)/mutmut run && $(CURDIR)/$(BIN)/mutmut results
 
 # Only what `make` has made: not the user's runs, exports and downloads.
 clean:
-	rm -rf .venv build $(DEMO) $(SERVING) data/demo
+	rm -rf .venv build $(DEMO) $(EXPORT) data/demo

@@ -1,4 +1,4 @@
-"""Compares translations of one text by several systems. See command_line/compare.py."""
+"""Compares translations of one text by several systems. See nmt_zoo/command_line/compare.py."""
 
 from nmt_zoo.command_line.compare import command
 

@@ -1,4 +1,4 @@
-"""Exports a trained model. See --help, and command_line/export.py."""
+"""Exports a trained model. See --help, and nmt_zoo/command_line/export.py."""
 
 from nmt_zoo.command_line.export import command
 

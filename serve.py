@@ -1,4 +1,4 @@
-"""Serves a trained model over HTTP. See --help, and command_line/serve.py."""
+"""Serves a trained model over HTTP. See --help, and nmt_zoo/command_line/serve.py."""
 
 from nmt_zoo.command_line.serve import command
 

@@ -1,4 +1,4 @@
-"""Trains a translation model. See --help, and command_line/train.py."""
+"""Trains a translation model. See --help, and nmt_zoo/command_line/train.py."""
 
 from nmt_zoo.command_line.train import command
 

@@ -1,4 +1,4 @@
-"""Translates text with a trained model. See --help, and command_line/translate.py."""
+"""Translates text with a trained model. See --help, and nmt_zoo/command_line/translate.py."""
 
 from nmt_zoo.command_line.translate import command
 

@@ -1,4 +1,4 @@
-"""Draws the attention of a trained model. See --help, and command_line/visualize_attention.py."""
+"""Draws the attention of a model. See --help, and nmt_zoo/command_line/visualize_attention.py."""
 
 from nmt_zoo.command_line.visualize_attention import command
 

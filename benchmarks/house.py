@@ -36,7 +36,7 @@ LONGEST = 60  # Lines of a function.
 MOST_COMPLEX = 10
 NOT_PRODUCT = ("tests", "benchmarks")
 ADDITIONS = ("model", "option", "way of training", "dataset", "decoding rule")
-WALKS = ("training/opening.py:open_run:request",)
+WALKS = ("nmt_zoo/training/opening.py:open_run:request",)
 _DEFINES = re.compile(r"DEFINE_\w+|Option|(\w+_)?flag|define_(?!flags|options|run|text)\w+")
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 

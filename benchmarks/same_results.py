@@ -3,9 +3,10 @@
     python benchmarks/same_results.py --root=../before --data=data --output=before.json
     python benchmarks/same_results.py --data=data --output=after.json --compare=before.json
 
-Trains the demo, 500 updates on Multi30k and 500 on Europarl, translates with each, aligns 3,000
-pairs, and exports the demo's model and translates with the export. A change that only moves code
-must leave every number and every byte of text as it was. Times and paths are left out.
+Trains the demo, 500 updates on Multi30k and 500 on Europarl, phrases and rules from 1,000 pairs,
+translates with each, aligns 3,000 pairs, and exports the demo's model and translates with the
+export. A change that only moves code must leave every number and every byte of text as it was.
+Times and paths are left out.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+SIDES = ("source", "target")
 
 
 def main():
@@ -52,14 +54,8 @@ def results(root, data, folder):
         run("train.py", f"--model_dir={name}", "--intra_op_threads=1", "--seed=1", *flags)
         output = folder / f"{name}.out"
         # Whether a package is installed must not count.
-        engine = ["--engine=tensorflow"] if (root / "command_line" / "engines.py").exists() else []
-        run(
-            "translate.py",
-            f"--model_dir={name}",
-            f"--input={source}",
-            f"--output={output}",
-            *engine,
-        )
+        text = (f"--input={source}", f"--output={output}", "--engine=tensorflow")
+        run("translate.py", f"--model_dir={name}", *text)
         found[f"{name}: translations"] = _digest(output)
         for line in (folder / name / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
             values = json.loads(line)
@@ -69,7 +65,7 @@ def results(root, data, folder):
 
     def first(path, count):
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)[:count]
-        short = folder / f"{path.parent.name}-{count}{path.suffix}"
+        short = folder / f"{path.parent.name}-{path.stem}-{count}{path.suffix}"
         short.write_text("".join(lines), encoding="utf-8")
         return short
 
@@ -87,8 +83,15 @@ def results(root, data, folder):
     trained("multi30k", text, *names("multi30k", "en", "de"), "--model=transformer_tiny", *short)
     text = first(data / "europarl10k" / "test.de", 200)
     trained("europarl", text, *names("europarl10k", "de", "en"), "--model=lstm_luong", *short)
-    sides = (first(multi30k / f"train.{suffix}", 3000) for suffix in ("en", "de"))
-    text = [f"--{side}={path}" for side, path in zip(("source", "target"), sides, strict=True)]
+    text = first(multi30k / "test_2016_flickr.en", 100)
+    files = [first(multi30k / f"train.{suffix}", 1000) for suffix in ("en", "de")]
+    pairs = [f"--train_{side}={path}" for side, path in zip(SIDES, files, strict=True)]
+    files = [first(multi30k / f"val.{suffix}", 100) for suffix in ("en", "de")]
+    pairs += [f"--valid_{side}={path}" for side, path in zip(SIDES, files, strict=True)]
+    for model in ("phrase_based", "hiero"):
+        trained(model, text, *pairs, f"--model={model}")
+    files = (first(multi30k / f"train.{suffix}", 3000) for suffix in ("en", "de"))
+    text = [f"--{side}={path}" for side, path in zip(SIDES, files, strict=True)]
     run("align.py", *text, "--alignments=links")
     found["align.py: links"] = _digest(folder / "links")
     run("export.py", "--model_dir=demo", "--export_dir=export")

@@ -6,8 +6,7 @@
     nmt_zoo.load("runs/x").translate(["A dog runs ."])
     nmt_zoo.align(["a dog"], ["ein Hund"])
 
-In a clone, the rooms (`models`, `data_pipeline`, ...) lie beside this folder; in an installed
-package they lie inside it. Both are `nmt_zoo.models`, `nmt_zoo.data_pipeline`, and so on.
+`nmt_zoo/models` and `nmt_zoo/data_pipeline` are links to the folders at the top of a clone.
 """
 
 import importlib
@@ -16,9 +15,12 @@ from typing import Any
 
 __all__ = ["UserError", "align", "load", "models", "register", "train"]
 
-_HERE = Path(__file__).resolve().parent
-if not (_HERE / "models").exists():
-    __path__.append(str(_HERE.parent))
+for _name in ("models", "data_pipeline"):
+    if not Path(__file__).with_name(_name).is_dir():
+        raise SystemExit(
+            f"nmt_zoo/{_name} should be a link to ../{_name}, which unpacking lost; "
+            "clone the repository with git, or copy the folder to that place"
+        )
 
 
 def __getattr__(name: str) -> Any:

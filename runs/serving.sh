@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 
 PYTHON="${PYTHON:-.venv/bin/python}"
 MODEL_DIR="${MODEL_DIR:-runs/demo}"
-EXPORT_DIR="${EXPORT_DIR:-serving/$(basename "$MODEL_DIR")}"
+EXPORT_DIR="${EXPORT_DIR:-exports/$(basename "$MODEL_DIR")}"
 PORT="${PORT:-8501}"
 LINE="${LINE:-A dog runs .}"
 

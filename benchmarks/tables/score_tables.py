@@ -43,7 +43,7 @@ def demo_output():
         first += f" {len(scores)} other seeds gave {scores[0]:.1f} to {scores[-1]:.1f} on {places}."
     first += " Among the lines printed are:"
     score = f"BLEU|{r['bleu_signature']} = {r['bleu']:.2f}"
-    wrote = "wrote runs/demo/attention.png", "wrote serving/demo/1; 500 lines translated alike"
+    wrote = "wrote runs/demo/attention.png", "wrote exports/demo/1; 500 lines translated alike"
     return [first, "```", score, "...", wrote[0], f"{wrote[1]} in a fresh process", "```"]
 
 

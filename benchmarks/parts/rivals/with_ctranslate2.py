@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import ctranslate2  # noqa: TID253
-
 from common import task
 
 

@@ -8,7 +8,6 @@ import sys
 import time
 
 import yaml
-
 from common import EVERY, task
 
 

@@ -2,7 +2,6 @@
 
 import opennmt
 import tensorflow as tf
-
 from common import EVERY, task
 
 

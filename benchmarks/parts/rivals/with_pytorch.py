@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 
 import torch
-from torch.nn.utils.rnn import pad_sequence
-
 from common import task
+from torch.nn.utils.rnn import pad_sequence
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 

@@ -5,11 +5,10 @@ trainer stops by updates only. Its pipeline splits the text by the same Sentence
 """
 
 import tensorflow as tf
+from common import task
 from official.modeling import optimization
 from official.nlp.data import wmt_dataloader
 from official.nlp.tasks import translation
-
-from common import task
 
 _EOS_ID = 3
 

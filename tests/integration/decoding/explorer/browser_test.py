@@ -288,7 +288,7 @@ def test_words_of_pieces_are_those_of_the_other_tools():
     ]
     texts = [[*rng.choice(pieces[:n], size=6)] for n in (7, 10, 13) for _ in range(60)]
     texts += [[*rng.choice(["a@@", "b", "@@", ".", "</s>"], size=6)] for _ in range(60)]
-    script = (ROOT / "decoding/explorer/explorer_numbers.js").read_text(encoding="utf-8")
+    script = (ROOT / "nmt_zoo/decoding/explorer/explorer_numbers.js").read_text(encoding="utf-8")
     script += f"console.log(JSON.stringify({json.dumps(texts)}.map(ExplorerNumbers.wordsOf)));"
     done = subprocess.run(["node", "-"], input=script, capture_output=True, text=True, check=True)
     for text, found in zip(texts, json.loads(done.stdout), strict=True):

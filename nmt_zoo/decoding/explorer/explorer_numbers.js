@@ -71,7 +71,7 @@ const ExplorerNumbers = (() => {
     return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
   }
 
-  // Pieces and words, as decoding/alignment/subword_merging.py finds them
+  // Pieces and words, as nmt_zoo/decoding/alignment/subword_merging.py finds them
 
   const isSpecial = (piece) => piece === "<s>" || piece === "</s>";
   const isByte = (piece) => /^<0x[0-9A-F]{2}>$/i.test(piece);

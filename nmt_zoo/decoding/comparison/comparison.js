@@ -1,4 +1,4 @@
-/* Orders and filters the sentences of a comparison; decoding/comparison/page.py makes the page. */
+/* Orders and filters the sentences of a comparison; nmt_zoo/decoding/comparison/page.py makes the page. */
 "use strict";
 (() => {
   const list = document.getElementById("sentences");

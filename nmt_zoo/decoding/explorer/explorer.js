@@ -3,7 +3,7 @@
  *
  *     Explorer.show(element, data);
  *
- * `data` is one JSON object; decoding/explorer/page.py makes it:
+ * `data` is one JSON object; nmt_zoo/decoding/explorer/page.py makes it:
  *
  *     {
  *       "models": [MODEL, ...],    one, or several to compare

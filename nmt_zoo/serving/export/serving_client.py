@@ -20,7 +20,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-DEFAULT = -1  # Stands for the default of an option, see serving/export/saved_model.py.
+DEFAULT = -1  # Stands for the default of an option, see nmt_zoo/serving/export/saved_model.py.
 
 
 class ServerError(Exception):

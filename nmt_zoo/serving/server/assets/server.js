@@ -3,7 +3,7 @@
  * between the sentence and the translation that is chosen.
  *
  * It asks the REST API of the server alone. All text enters the page as text nodes. `Explorer` is
- * defined by decoding/explorer/explorer.js.
+ * defined by nmt_zoo/decoding/explorer/explorer.js.
  */
 "use strict";
 

@@ -4,7 +4,7 @@
     python train.py --train_source=a.en --train_target=a.de --model_dir=runs/x
 
 The same command again resumes the run. The defaults of options are general; some models and corpora
-have other defaults that suit them better (configuration/recipes.py).
+have other defaults that suit them better (nmt_zoo/configuration/recipes.py).
 """
 
 from nmt_zoo.common import process

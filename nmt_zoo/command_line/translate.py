@@ -5,7 +5,7 @@ python translate.py --model_dir=runs/x --input=test.en --output=out.de --referen
 python translate.py --model_dir=runs/x,runs/y < in.en > out.de
 python translate.py --model_dir=runs/x --language_model=runs/lm < in.en > out.de
 python translate.py --channel_model=runs/ibm1_de_en --language_model=runs/lm < in.en > out.de
-python translate.py --export_dir=serving/x < in.en > out.de
+python translate.py --export_dir=exports/x < in.en > out.de
 python translate.py --model_dir=runs/x --shortlist=runs/ibm1 < in.en > out.de
 python translate.py --model_dir=runs/reverse --sample --tag=XBT --input=mono.de --output=back.en
 python translate.py --model_dir=runs/x --input=test.en --score=test.de > log_probs

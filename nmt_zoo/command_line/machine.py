@@ -31,7 +31,7 @@ def machine() -> dict[str, Any]:
 
 def _commit():
     """Returns the commit of the project; empty if it was copied instead of cloned."""
-    project = Path(__file__).resolve().parents[1]
+    project = Path(__file__).resolve().parents[2]
 
     def git(*arguments):
         command = ["git", "-C", str(project), *arguments]

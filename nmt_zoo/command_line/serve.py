@@ -1,7 +1,7 @@
 """Serves a model over HTTP: a page to try it, and the REST API of TensorFlow Serving.
 
     python serve.py --model_dir=runs/x
-    python serve.py --export_dir=serving/x
+    python serve.py --export_dir=exports/x
 
 prints an address to open in a browser. Programs ask for translations like this:
 

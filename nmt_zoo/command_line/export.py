@@ -1,13 +1,13 @@
 """Exports a trained model for TensorFlow Serving or CTranslate2, and proves that it works.
 
-    python export.py --model_dir=runs/x --export_dir=serving/x
+    python export.py --model_dir=runs/x --export_dir=exports/x
 
-writes serving/x/1, or the next free number; TensorFlow Serving loads the largest. Before that, a
+writes exports/x/1, or the next free number; TensorFlow Serving loads the largest. Before that, a
 fresh process without this project's code loads the SavedModel as a server does. There every
 signature is called with sample lines, and its answers must equal the model's answers here.
 
-    python export.py --model_dir=runs/x --export_dir=serving/y --format=ctranslate2
-    python translate.py --export_dir=serving/y < in.en > out.de
+    python export.py --model_dir=runs/x --export_dir=exports/y --format=ctranslate2
+    python translate.py --export_dir=exports/y < in.en > out.de
 
 exports a Transformer to CTranslate2, and prints how many of the lines it translates alike.
 """
