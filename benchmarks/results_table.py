@@ -60,8 +60,6 @@ TABLES = {
     "coursework_words": coursework_tables.words_output,
     "coursework_examples": coursework_tables.example_table,
     "noisy_channel": score_tables.noisy_channel_table,
-    "on_paper": speed_tables.on_paper_table,
-    "on_paper_check": speed_tables.on_paper_check_table,
     "pipeline": speed_tables.pipeline_table,
     "faults": reliability_tables.faults_table,
     "rivals": speed_tables.rivals_table,

@@ -11,19 +11,20 @@ import numpy as np
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.mixing import Mixture
-from nmt_zoo.data_pipeline.static_shapes import assign_shapes
+
+_MAX_WIDTHS, _LEAST_WIDTH = 24, 8  # Of batches of static shapes.
 
 
 class Batching(NamedTuple):
     """The rules by which pairs form batches, the same in every epoch of a run.
 
-    `shapes` is `[num_shapes, 3]` from `choose_shapes`, the only shapes that batches may have; the
-    pairs of a shape are in random order whatever their lengths. None allows any shape.
+    With `longest`, the longest sentence of all epochs in tokens, batches have one of at most 24
+    shapes, for compilers that compile every shape anew: XLA, TPU. 0 allows any shape.
     """
 
     max_tokens: int  # rows x longest padded side; at least the longest sentence
     max_sentences: int = 0  # most pairs of a batch (0: no limit)
-    shapes: np.ndarray | None = None
+    longest: int = 0
     num_workers: int = 1  # batches are halved until their number is a multiple of it
     mixture: Mixture | None = None  # how often an epoch has each pair; None: once
 
@@ -82,18 +83,21 @@ def plan_epoch(
     or the same, shapes. Lengths are `[num_pairs]` int, in tokens with `</s>`; `epoch` counts from
     0. The mixture is for `data_pipeline.pipeline.plan_batches`.
 
-    Raises ValueError: a sentence is longer than `max_tokens` or than all shapes.
+    Raises ValueError: a sentence is longer than `max_tokens`.
     Raises UserError: there are too few pairs for the workers.
     """
     source_lengths, target_lengths = np.asarray(source_lengths), np.asarray(target_lengths)
     rng = None if seed is None else np.random.default_rng([seed, epoch])
-    max_tokens, max_sentences, shapes, num_workers, _ = batching
-    if shapes is None:
+    max_tokens, max_sentences, longest, num_workers, _ = batching
+    lengths = np.maximum(source_lengths, target_lengths)
+    if lengths.size and lengths.max() > max_tokens:
+        raise ValueError(f"a sentence of {lengths.max()} tokens, a batch takes {max_tokens}")
+    if not longest:
         order, sizes = _by_length(source_lengths, target_lengths, max_tokens, max_sentences, rng)
         sizes = _split_to_multiple(sizes, num_workers)
         plan = EpochPlan(order, sizes)
     else:
-        plan = EpochPlan(*assign_shapes(source_lengths, target_lengths, shapes, num_workers, rng))
+        plan = _by_width(lengths, batching, rng)
     steps = np.arange(plan.batch_sizes.size).reshape(-1, num_workers)
     if rng is not None:
         steps = steps[rng.permutation(steps.shape[0])]
@@ -134,8 +138,6 @@ def padding_share(plan: EpochPlan, source_lengths: np.ndarray, target_lengths: n
 def _by_length(source_lengths, target_lengths, max_tokens, max_sentences, rng):
     """Returns (pair numbers sorted by length, sizes of consecutive batches of these pairs)."""
     longest = np.maximum(source_lengths, target_lengths)
-    if longest.size and longest.max() > max_tokens:
-        raise ValueError(f"a sentence of {longest.max()} tokens, a batch takes {max_tokens}")
     order = np.arange(longest.size) if rng is None else rng.permutation(longest.size)
     # Boustrophedon: the order of (source - target) reverses with each length of the longer side.
     # So a batch that spans two of these lengths still has similar lengths on the shorter side.
@@ -168,3 +170,36 @@ def _split_to_multiple(sizes, num_workers):
         sizes = np.insert(sizes, i, sizes[i] // 2)
         sizes[i + 1] -= sizes[i]
     return sizes
+
+
+def _by_width(lengths, batching, rng):
+    """Plans batches whose lengths are rounded up to a few widths, with all rows that may be there.
+
+    `lengths` are those of the longer sides. The longest pairs come first; those of a width are in
+    random order. The `num_workers` batches of a step have one shape, and none is empty.
+    """
+    most, num_workers = batching.longest, batching.num_workers
+    widths = np.geomspace(min(_LEAST_WIDTH, most), most, _MAX_WIDTHS).round(6)
+    widths = np.unique(np.ceil(widths).astype(np.int64))
+    level = np.searchsorted(widths, lengths)
+    order = np.arange(lengths.size) if rng is None else rng.permutation(lengths.size)
+    order = order[np.argsort(-level[order], kind="stable")]
+    counts, shapes, start = [], [], 0  # Numbers of pairs and shapes of the steps.
+    while start < order.size:
+        width = widths[level[order[start]]]
+        rows = batching.max_tokens // width
+        rows = min(rows, batching.max_sentences or rows)
+        counts.append(min(rows * num_workers, order.size - start))
+        shapes.append((rows, width, width))
+        start += counts[-1]
+    if counts and counts[-1] < num_workers:  # The step before it gives half of its pairs.
+        both = sum(counts[-2:])
+        if len(counts) < 2 or both < 2 * num_workers:
+            raise UserError(
+                f"{order.size} pairs in batches of {shapes[-1][0]} cannot be divided among "
+                f"{num_workers} workers; give a larger --max_tokens_per_batch or fewer workers"
+            )
+        counts[-2:], shapes[-1] = [both - both // 2, both // 2], shapes[-2]
+    sizes = [(count + worker) // num_workers for count in counts for worker in range(num_workers)]
+    shapes = np.array(shapes, np.int64).reshape(-1, 3).repeat(num_workers, axis=0)
+    return EpochPlan(order, np.array(sizes, np.int64), shapes)

@@ -255,41 +255,6 @@ def serving_table():
     ]
 
 
-def on_paper_table():
-    """Makes a row for each model and device of benchmarks/on_paper.py: hours of whole trainings."""
-    record = read("studies/on_paper")
-    found = record["predictions"]
-    numbers = sorted({each["number"] for each in found})
-    cells = {(each["model"], each["device"], each["number"]): each for each in found}
-
-    def cell(each):
-        hours = " to ".join(f"{hours:.3g}" for hours in each["hours"].values())
-        return f"{hours} ({each['bound']})"
-
-    names = dict.fromkeys((model, device) for model, device, _ in cells)
-    heads = (f"{number} of them" if number > 1 else "hours on one" for number in numbers)
-    rows = [("model", "device", "precision", *heads)]
-    for name in names:
-        several = [cells[(*name, number)] for number in numbers]
-        rows.append((*map("`{}`".format, name), several[0]["precision"], *map(cell, several)))
-    known = record["published_hours"]  # On eight P100.
-    shares = " and ".join(f"{cells[m, 'p100', 8]['hours']['1'] / known[m]:.0%}" for m in known)
-    hours = " and ".join(f"{hours:g} hours for `{model}`" for model, hours in known.items())
-    note = f"Vaswani et al. report {hours} on eight P100: {shares} of the peaks, by this count."
-    return [*markdown(rows), "", note]
-
-
-def on_paper_check_table():
-    """Makes a row for each model of `benchmarks/on_paper.py --check`."""
-    rows = [("model", "tokens of a side", "measured", "predicted", "ratio (of each turn)")]
-    for r in read("studies/on_paper_check")["checks"]:
-        times = (statistics.median(r[f"{name}_seconds"]) for name in ("measured", "predicted"))
-        ratio = f"{r['ratio']:.2f} ({min(r['ratios']):.2f} to {max(r['ratios']):.2f})"
-        seconds = (f"{each:.3g} s" for each in times)
-        rows.append((f"`{r['model']}`", f"{r['tokens_of_a_side']:,}", *seconds, ratio))
-    return markdown(rows)
-
-
 def pipeline_table():
     """Makes a row for each stage of the pipeline, and for each comparison."""
     stages, small = (

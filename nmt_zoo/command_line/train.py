@@ -28,7 +28,6 @@ from nmt_zoo.configuration import recipes, rules
 from nmt_zoo.configuration.options import LIMITS, OPTIONS
 from nmt_zoo.configuration.settled import FOLLOWS, SIZE, Settled
 from nmt_zoo.data_pipeline import datasets, streams
-from nmt_zoo.data_pipeline.checks.word_counts import word_counts
 from nmt_zoo.data_pipeline.held_out import hold_out
 from nmt_zoo.data_pipeline.tokenization import tokenizers
 from nmt_zoo.model_directory import summary
@@ -36,7 +35,6 @@ from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training import opening, run
 from nmt_zoo.training.devices.strategies import KINDS
 from nmt_zoo.training.reports import plan
-from nmt_zoo.training.reports.accelerators import ACCELERATORS, parse
 from nmt_zoo.training.request import (
     Request,
     check_unchanged,
@@ -103,12 +101,6 @@ class Arguments(flag_values.Arguments):
     )
     dry_run: bool = flag(
         _INSTEAD, False, "Prints the plan of the run: batches, memory and time per epoch."
-    )
-    device: str = flag(
-        _INSTEAD,
-        "",
-        f"With --dry_run: predicts time and memory on paper for {', '.join(ACCELERATORS)}, or "
-        "several (h100x8), by their data sheets; or for this processor (here), by its speed.",
     )
     list_settings: bool = flag(_INSTEAD, False, "Lists the settings of --model, for --set.")
     list_datasets: bool = flag(_INSTEAD, False, "Lists the corpora that --dataset knows by name.")
@@ -301,7 +293,6 @@ def request_of(asked: Arguments) -> Request:
         distribution=asked.distribution,
         num_replicas=asked.num_replicas,
         dry_run=asked.dry_run,
-        device=asked.device,
     )
 
 
@@ -330,20 +321,13 @@ def print_chosen(
 
 
 def print_plan(request: Request) -> int:
-    """Prints the words of the text, and the steps of a run that learns in steps."""
-    if request.device and not request.way.takes_batches:
-        raise UserError(
-            f"--device predicts training by gradient, but {request.model} is trained without; "
-            "leave it out"
-        )
-    split = request.splits["train"]
-    sides = streams.open_split(split) if split.source else [streams.open_target(split)]
+    """Prints the plan of a run that learns in steps."""
     lines = [f"{request.model} is counted from the whole text: there are no steps to plan"]
     if request.way.has_plan:
         this = opening.open_run(request)
         complete = [f"{request.model_dir}: complete, no steps are left"]
-        lines = plan.lines_of(this, request.device) if this else complete
-    for line in (*word_counts(sides), *lines):
+        lines = plan.lines_of(this) if this else complete
+    for line in lines:
         console.write_result(line)
     return 0
 
@@ -422,8 +406,6 @@ def main(argv: list[str]) -> int:
     del argv
     asked = dataclasses.replace(read(Arguments), options=given_options(OPTIONS))
     rules.check("train", asked.values(), asked.given)
-    if asked.device:
-        parse(asked.device)  # Before long work.
     if asked.list_settings:
         console.write_result(*list_settings(asked.model))
         return 0

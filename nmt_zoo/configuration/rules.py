@@ -68,8 +68,6 @@ _TRAIN = (
     Rule("num_replicas", ("distribution=mirrored",)),
     Rule("distribution=tpu", ("pad_to_bucket",), (), "a TPU has static shapes"),
     Rule("list_settings", ("model",)),
-    Rule("device", ("dry_run",), (), "it predicts a run, and trains nothing"),
-    Rule("device", (), ("distribution",), "h100x8 stands for eight devices"),
 )
 _WORDS = ("prefix", "required", "banned")
 # What --score and --rank, which do not translate, have no use for.

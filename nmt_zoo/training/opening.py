@@ -22,7 +22,6 @@ from nmt_zoo.training.corpus.epochs import Epochs
 from nmt_zoo.training.corpus.texts import PairText, TargetText, open_text, print_faults
 from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.devices.strategies import start_devices
-from nmt_zoo.training.reports import on_paper
 from nmt_zoo.training.request import Request, check_new_model, check_unchanged
 from nmt_zoo.training.run import Run
 from nmt_zoo.training.ways.gradient.teacher import make_teacher, teacher_tokenizer, teacher_weights
@@ -54,8 +53,6 @@ def open_run(request: Request) -> Run | None:
     if place is None:
         return None
     run = _make_run(place)
-    if request.device:  # Its speed is not measured here.
-        return on_paper.with_precision(run, request.device)
     return timing.decide(run) if run.is_new else run
 
 
@@ -278,17 +275,18 @@ def _sizes(tokenizer):
 
 def _make_epochs(encoded, tokenizer, options, devices, data_dir):
     mixed = parse_mixture(encoded.sizes, options["corpus_weights"], options["temperature"])
+    text = _epoch_text(tokenizer, options)
+    longest = max(int(side.lengths.max()) for side in encoded.corpus)
+    if text:
+        longest = max(longest, text.max_length)
     batching = Batching(
         options["max_tokens_per_batch"],
         options["max_sentences_per_batch"],
+        longest=longest if options["pad_to_bucket"] else 0,
         num_workers=devices.num_replicas,
         mixture=mixed,
     )
-    text = _epoch_text(tokenizer, options)
-    epochs = Epochs(encoded.corpus, batching, options["seed"], text, data_dir)
-    if options["pad_to_bucket"]:
-        epochs.restrict_shapes()
-    return epochs
+    return Epochs(encoded.corpus, batching, options["seed"], text, data_dir)
 
 
 def _epoch_text(tokenizer, options):

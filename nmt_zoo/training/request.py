@@ -38,7 +38,6 @@ class Request(NamedTuple):
     distribution: str = "none"  # of `training.devices.strategies.KINDS`
     num_replicas: int = 0  # mirrored devices; 0: all GPUs
     dry_run: bool = False
-    device: str = ""  # for which --dry_run predicts the run, as `reports.accelerators.parse`
 
     @property
     def way(self) -> type[WayOfTraining]:

@@ -4,12 +4,9 @@ import concurrent.futures
 import functools
 import threading
 
-import numpy as np
-
 from nmt_zoo.data_pipeline.batching import Batching, EpochPlan
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.pipeline import describe, plan_batches
-from nmt_zoo.data_pipeline.static_shapes import choose_shapes
 from nmt_zoo.data_pipeline.tokenization.epoch_text import EpochText
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 
@@ -36,15 +33,6 @@ class Epochs:
         self.text = text
         self.folder = folder
         self._sampled = {}  # Epoch -> `Future` of its corpus.
-
-    def restrict_shapes(self) -> None:
-        """Restricts batches to a few shapes, into which every pair of every epoch fits."""
-        lengths = [side.lengths for side in self.corpus_of(0)]
-        if self.text:
-            lengths = [np.append(side, self.text.max_length) for side in lengths]
-        batching = self.batching
-        shapes = choose_shapes(*lengths, batching.max_tokens, max_sentences=batching.max_sentences)
-        self.batching = batching._replace(shapes=shapes)
 
     def corpus_of(self, epoch: int) -> EncodedCorpus:
         """Returns the `EncodedCorpus` of an epoch, counted from 0."""

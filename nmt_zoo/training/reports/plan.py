@@ -13,7 +13,7 @@ from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.pipeline import dataset_of, describe
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.training import timing
-from nmt_zoo.training.reports import memory, on_paper
+from nmt_zoo.training.reports import memory
 from nmt_zoo.training.run import Run
 from nmt_zoo.training.ways.gradient.precision import comparison
 
@@ -98,11 +98,10 @@ def examples(
             yield f"      {' '.join(vocabulary.pieces(ids))}"
 
 
-def lines_of(run: Run, device: str = "") -> Iterator[str]:
+def lines_of(run: Run) -> Iterator[str]:
     """Yields a table of the run's options and settings, and what its first epoch is like.
 
-    An update is tried, for the time and memory that it takes; or predicted for a `device`, a value
-    of --device.
+    An update is tried, for the time and memory that it takes.
     """
     for title, settled in (("option", run.options), ("setting", run.settings)):
         yield from settled.table(title)
@@ -112,10 +111,6 @@ def lines_of(run: Run, device: str = "") -> Iterator[str]:
     if not run.update.takes_batches:
         yield from run.update.describe(run)
         yield from examples(corpus, run.tokenizer, epochs.first)
-        return
-    if device:
-        yield from describe(corpus, run.tokenizer, epochs.batching, epochs.first)
-        yield from on_paper.lines_of(run, device)
         return
     update = timing.update_to_try(run)
     count = update.model.count_params()

@@ -101,11 +101,6 @@ train {T} --model=ibm1 --max_steps=1 --train_source=bom => 20
 train {T} --model=ibm1 --max_steps=1 --train_source=ok.tsv --train_target=ok.tsv => training pairs
 train {T} --model=ibm1 --max_steps=1 --train_source=a,a2 --train_target=b,b2 => 40
 train {T} --model=ibm1 --dry_run => training pairs
-train {T} --device=h100 -> --device needs --dry_run
-train {T} --dry_run --device=abacus -> expected here, or one of p100
-train {T} --dry_run --device=h100 --distribution=mirrored -> eight devices
-train {T} --dry_run --device=p100 --precision=bfloat16 -> data sheet
-train {T} --dry_run --device=h100 --model=ibm1 -> by gradient
 translate --model_dir=m --input=nowhere -> nowhere
 translate --model_dir=m --input=folder -> folder
 translate --model_dir=m --input=loop -> loop

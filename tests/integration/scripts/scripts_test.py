@@ -91,27 +91,14 @@ def test_dry_run_without_gradients_prints_no_batches(folder, corpus, capsys):
     assert not (folder / "x").exists()
 
 
-def test_dry_run_of_a_model_that_is_counted_tells_the_words(folder, corpus, capsys):
+def test_dry_run_of_a_model_that_is_counted_has_no_steps(folder, corpus, capsys):
     flags = ["--model=phrase_based", "--dry_run", f"--model_dir={folder / 'x'}"]
     done = run_script("train", [*corpus, *flags, f"--data_dir={folder / 'data'}"], capsys)
-    assert done.status == 0 and "source words: " in done.out
+    assert done.status == 0
     assert done.out.endswith(
         "phrase_based is counted from the whole text: there are no steps to plan\n"
     )
     assert not (folder / "x").exists()
-
-
-@pytest.mark.parametrize("device", ["h100x8", "here"])
-def test_dry_run_predicts_for_a_device(device, folder, corpus, capsys):
-    flags = ["--dry_run", f"--device={device}", "--precision=auto"]
-    done = train(corpus, folder, capsys, *flags, model_dir="x", quick=CHEAP)
-    assert done.status == 0 and not (folder / "x").exists()
-    is_here = device == "here"
-    assert f"on paper: {device}, {'float32' if is_here else 'bfloat16'}; " in done.out
-    for line in ("arithmetic: ", "memory: weights ", "moved: ", "bound by "):
-        assert f"\n    {line}" in done.out
-    assert ("time at 40% of the peaks, fused: " in done.out) != is_here
-    assert ("exchange: every device sends " in done.out) != is_here
 
 
 def test_dry_run_prints_the_plan_of_a_mixture_and_makes_no_run(folder, corpus, capsys):

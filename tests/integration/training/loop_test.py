@@ -20,7 +20,6 @@ from nmt_zoo.data_pipeline.batching import Batching
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.encoding import encode_pairs
 from nmt_zoo.data_pipeline.pipeline import batches
-from nmt_zoo.data_pipeline.static_shapes import choose_shapes
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, read_archive, restore
@@ -420,13 +419,13 @@ def test_more_steps_go_on_from_the_last(directory, corpus):
 
 def test_batches_of_static_shapes_resume_exactly(directory, corpus, tmp_path):
     lengths = [side.lengths for side in corpus]
-    shapes = choose_shapes(*lengths, 64, max_shapes=3)
+    longest = int(np.max(lengths))
 
     def train(path, *all_max_steps):
         copy = shutil.copytree(directory.path, path)
         for max_steps in all_max_steps:
             keras.utils.set_random_seed(1)
-            more, limits = {"shapes": shapes}, {"max_steps": max_steps}
+            more, limits = {"longest": longest}, {"max_steps": max_steps}
             trainer(ModelDirectory(copy), corpus, [9] * 9, of_epochs=more, **limits).run()
         losses = [(r["step"], r["loss"]) for r in records(ModelDirectory(copy), "train")]
         return read_archive(ModelDirectory(copy).checkpoint_path(18))[0], losses

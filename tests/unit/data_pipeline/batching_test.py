@@ -13,7 +13,6 @@ from nmt_zoo.data_pipeline.batching import (
     padding_share,
     plan_epoch,
 )
-from nmt_zoo.data_pipeline.static_shapes import choose_shapes
 
 BUDGET = 59  # 60 has many divisors, so many batches would exceed this budget by one token.
 
@@ -164,11 +163,10 @@ def test_padding_share_is_what_counting_cells_gives(lengths, seed):
 @pytest.mark.parametrize("static", [False, True])
 def test_every_pair_is_as_likely_to_come_early_as_late(static):
     lengths = np.random.default_rng(0).integers(2, 30, (2, 80))
-    shapes = choose_shapes(*lengths, 90, max_shapes=6) if static else None
     epochs = 1500
     early = np.zeros(80)
     for epoch in range(epochs):
-        plan = plan_epoch(*lengths, Batching(90, shapes=shapes), seed=1, epoch=epoch)
+        plan = plan_epoch(*lengths, Batching(90, longest=30 if static else 0), seed=1, epoch=epoch)
         batch = np.repeat(np.arange(plan.batch_sizes.size), plan.batch_sizes)
         early[plan.rows] += (batch + 0.5) / plan.batch_sizes.size
     # Means of uniform numbers; the worst of 80 pairs may deviate by five standard errors.
@@ -178,16 +176,51 @@ def test_every_pair_is_as_likely_to_come_early_as_late(static):
 @pytest.mark.parametrize("static", [False, True])
 def test_pairs_of_equal_lengths_meet_each_other_equally_often(static):
     lengths = np.repeat([[5, 9], [6, 7]], 12, axis=1)
-    shapes = choose_shapes(*lengths, 36, max_shapes=2) if static else None
     epochs, met = 2000, np.zeros((24, 24))
     for epoch in range(epochs):
         for rows in batches_of(
-            plan_epoch(*lengths, Batching(36, shapes=shapes), seed=3, epoch=epoch)
+            plan_epoch(*lengths, Batching(36, longest=9 if static else 0), seed=3, epoch=epoch)
         ):
             met[np.ix_(rows, rows)] += 1
     for kind in (slice(0, 12), slice(12, 24)):
         shares = met[kind, kind][~np.eye(12, dtype=bool)] / epochs
         assert np.abs(shares - shares.mean()).max() < 5 * np.sqrt(0.25 / epochs)
+
+
+# Static shapes
+
+
+@pytest.mark.parametrize("num_workers", [1, 3])
+@pytest.mark.parametrize("max_sentences", [0, 4])
+def test_static_batches_have_few_shapes_and_all_the_rows_of_the_budget(
+    lengths, num_workers, max_sentences
+):
+    batching = Batching(600, max_sentences, longest=int(lengths.max()), num_workers=num_workers)
+    if lengths.shape[1] < num_workers:
+        with pytest.raises(UserError, match=r"1 pairs .* 3 workers"):
+            plan_epoch(*lengths, batching, seed=1)
+        return
+    plan = plan_epoch(*lengths, batching, seed=1)
+    assert sorted(plan.rows) == list(range(lengths.shape[1]))
+    assert len(np.unique(plan.shapes, axis=0)) <= 24
+    # The workers of a step have one shape.
+    first = plan.shapes[::num_workers]
+    np.testing.assert_array_equal(plan.shapes, np.repeat(first, num_workers, axis=0))
+    for rows, (size, *tokens) in zip(batches_of(plan), plan.shapes, strict=True):
+        assert size == min(600 // max(tokens), max_sentences or 600)
+        assert 1 <= rows.size <= size and (lengths[:, rows].max(axis=1) <= tokens).all()
+
+
+def test_static_shapes_leave_little_padding_on_a_large_corpus():
+    rng = np.random.default_rng(0)
+    source = rng.gamma(3.0, 8.0, 60_000) + 2
+    lengths = np.rint([source, source * rng.normal(1.05, 0.2, source.size)])
+    lengths = np.clip(lengths, 2, 80).astype(np.int32)
+    shares = [
+        padding_share(plan_epoch(*lengths, Batching(2048, longest=longest), seed=1), *lengths)
+        for longest in (0, 80)
+    ]
+    assert shares[0] < 0.03 and shares[1] < 0.2
 
 
 # Several workers
@@ -214,8 +247,7 @@ def test_too_few_pairs_for_the_workers_are_refused():
 
 @pytest.mark.parametrize("static", [False, True])
 def test_largest_batch_has_the_most_cells(many, static):
-    shapes = choose_shapes(*many, 600, max_shapes=8) if static else None
-    plan = plan_epoch(*many, Batching(600, shapes=shapes), seed=1)
+    plan = plan_epoch(*many, Batching(600, longest=30 if static else 0), seed=1)
     cells = [
         (rows.size if shape is None else shape[0])
         * (sum(many[:, rows].max(axis=1)) if shape is None else shape[1:].sum())

@@ -16,7 +16,6 @@ from nmt_zoo.data_pipeline.pipeline import (
     plan_batches,
     sentence_look_up,
 )
-from nmt_zoo.data_pipeline.static_shapes import choose_shapes
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from tests.unit.data_pipeline.small import SOURCE, TARGET, pairs_of
@@ -110,27 +109,28 @@ def test_sentence_longer_than_a_batch_is_refused(corpus):
 
 
 @pytest.fixture(scope="module")
-def shapes(corpus):
-    return choose_shapes(corpus.source.lengths, corpus.target.lengths, BUDGET, max_shapes=5)
+def longest(corpus):
+    return int(max(side.lengths.max() for side in corpus))
 
 
-def test_static_batches_have_few_shapes_and_every_pair_once(corpus, shapes):
-    found = arrays(batches(corpus, Batching(BUDGET, shapes=shapes), seed=0))
-    sizes = {(*batch["source_ids"].shape, batch["target_ids"].shape[1]) for batch in found}
-    assert sizes <= set(map(tuple, shapes.tolist()))
+def test_static_batches_have_the_planned_shapes_and_every_pair_once(corpus, longest):
+    batching = Batching(BUDGET, longest=longest)
+    found = arrays(batches(corpus, batching, seed=0))
+    sizes = [(*batch["source_ids"].shape, batch["target_ids"].shape[1]) for batch in found]
+    assert sizes == list(map(tuple, plan_batches(corpus, batching, seed=0).shapes))
     assert seen_pairs(found) == seen_pairs(arrays(batches(corpus, Batching(BUDGET))))
 
 
-def test_resumed_epoch_of_static_batches_is_the_tail_of_the_whole(corpus, shapes):
-    whole = arrays(batches(corpus, Batching(BUDGET, shapes=shapes), seed=0, epoch=1))
+def test_resumed_epoch_of_static_batches_is_the_tail_of_the_whole(corpus, longest):
+    whole = arrays(batches(corpus, Batching(BUDGET, longest=longest), seed=0, epoch=1))
     for k in (1, len(whole) - 1, len(whole)):
-        tail = batches(corpus, Batching(BUDGET, shapes=shapes), seed=0, epoch=1, first_batch=k)
+        tail = batches(corpus, Batching(BUDGET, longest=longest), seed=0, epoch=1, first_batch=k)
         assert same_batches(arrays(tail), whole[k:])
 
 
 @pytest.mark.parametrize("static", [False, True])
-def test_workers_see_every_pair_once_and_can_resume(corpus, shapes, static):
-    batching = Batching(BUDGET, shapes=shapes if static else None, num_workers=3)
+def test_workers_see_every_pair_once_and_can_resume(corpus, longest, static):
+    batching = Batching(BUDGET, longest=longest if static else 0, num_workers=3)
     plan = plan_batches(corpus, batching, seed=0)
     shares = [plan.select(np.arange(worker, plan.batch_sizes.size, 3)) for worker in range(3)]
     parts = [arrays(dataset_of(corpus, share)) for share in shares]

@@ -9,7 +9,6 @@ from nmt_zoo.data_pipeline.batching import Batching
 from nmt_zoo.data_pipeline.encoding import encode_pairs
 from nmt_zoo.data_pipeline.mixing import parse_mixture
 from nmt_zoo.data_pipeline.pipeline import plan_batches
-from nmt_zoo.data_pipeline.static_shapes import choose_shapes
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.training.reports.plan import report
 from tests.unit.data_pipeline.small import SOURCE, TARGET
@@ -29,8 +28,8 @@ def corpus(tokenizer, tmp_path_factory):
 
 @pytest.mark.parametrize("pad_to_bucket", [False, True])
 def test_plan_says_what_an_epoch_is(corpus, tokenizer, pad_to_bucket):
-    lengths = [side.lengths for side in corpus]
-    batching = Batching(BUDGET, shapes=choose_shapes(*lengths, BUDGET) if pad_to_bucket else None)
+    longest = int(max(side.lengths.max() for side in corpus))
+    batching = Batching(BUDGET, longest=longest if pad_to_bucket else 0)
     plan = plan_batches(corpus, batching, seed=1)
     text = "\n".join(report(corpus, tokenizer, batching, plan, num_parameters=10**9))
     assert "training pairs: 220" in text

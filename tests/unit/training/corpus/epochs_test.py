@@ -65,8 +65,7 @@ def test_no_batch_is_larger_than_allowed_and_every_sentence_is_whole(
 ):
     of = epochs(tokenizer, corpus, tmp_path, rate=0.6)
     if static:
-        of.restrict_shapes()
-        assert (of.batching.shapes[-1, 1:] == 60).all()  # As long as any epoch may have a sentence.
+        of.batching = of.batching._replace(longest=60)  # Any epoch may have such a sentence.
     shapes = set()
     for epoch in range(4):
         texts = []
