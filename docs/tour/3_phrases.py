@@ -25,8 +25,8 @@ print(inspect.getdoc(extraction))
 # %% [markdown]
 # ## The included corpus
 #
-# Without a text, `train.py` makes one: 5,000 sentences of a small grammar, English and German, with agreement, word order and rare
-# words. A few hundred pairs are enough for phrases; networks would be lost with so few.
+# Without a text, `train.py` takes the included one: 24,000 sentences of a small grammar, English and German, with agreement, word
+# order and rare words. This page makes 400 pairs of its own, which are enough for phrases; networks would be lost with so few.
 #
 # ```
 # python train.py --model=phrase_based --train_source=a.en --train_target=a.de ... --model_dir=runs/phrases
