@@ -14,11 +14,10 @@ from nmt_zoo.models.phrases.sentence_options import (
     LANGUAGE,
     LONGEST,
     NOTHING,
-    made_up,
     made_up_for,
     options_of,
 )
-from nmt_zoo.models.phrases.stack_search import UNLIMITED, Limits, Rule, StackSearch
+from nmt_zoo.models.phrases.stack_search import UNLIMITED, Limits, StackSearch, padded_text
 from nmt_zoo.models.phrases.table_decoder import (
     BEAM_SIZE,
     Phrase,
@@ -26,7 +25,6 @@ from nmt_zoo.models.phrases.table_decoder import (
     TableDecoder,
     links_of,
 )
-from nmt_zoo.models.phrases.translation_rules import Begins, Contains
 
 _EXTENSIONS = 4  # Scored by the language model, for each hypothesis of a stack.
 
@@ -44,97 +42,39 @@ class PhraseDecoder(TableDecoder):
         self.distortion_limit = distortion_limit
 
     def search(
-        self,
-        sources: Sequence[Sequence[int]],
-        *,
-        n_best: int = 1,
-        beam_size: int = BEAM_SIZE,
-        rules: Sequence[Rule] = (),
+        self, sources: Sequence[Sequence[int]], *, n_best: int = 1, beam_size: int = BEAM_SIZE
     ) -> list[list[PhraseTranslation]]:
-        """Finds the best translations of each of some sentences.
-
-        Args:
-            sources: for each sentence its ids, with or without the final `</s>`.
-            n_best: most different translations of a sentence to return, the best first.
-            beam_size: hypotheses that are followed for each number of translated words;
-                `stack_search.UNLIMITED`: all.
-            rules: conditions that translations meet.
-        Returns:
-            An empty list for a sentence without words, or of which no translation meets the rules.
-        """
+        """As `TableDecoder.search`."""
         words = [self._words_of(source) for source in sources]
         options = [self._options(source) for source in words]
-        return self._translations(words, options, rules, n_best, beam_size)
-
-    def search_asked(
-        self,
-        source: Sequence[int],
-        *,
-        prefix: Sequence[int] = (),
-        required: Sequence[Sequence[int]] = (),
-        n_best: int = 1,
-        beam_size: int = BEAM_SIZE,
-        rules: Sequence[Rule] = (),
-    ) -> list[PhraseTranslation]:
-        """As `search`, for a sentence of which something is asked.
-
-        Its translations begin with the ids `prefix` and contain the phrases `required`, lists of
-        ids. Where the phrase table has no way to do so, words are translated as they are needed, at
-        the price of unknown words.
-        """
-        words = self._words_of(source)
-        options, made = self._options(words), [*rules]
-        if required:
-            made.append(Contains(required))
-            parts = [
-                made_up(place, place + 1, phrase[first : first + LONGEST], len(phrase))
-                for place in range(words.size)
-                for phrase in required
-                for first in range(0, len(phrase), LONGEST)
-            ]
-            options = options.joined(*parts)
-        if prefix:
-            made.append(Begins(prefix))
-        more = made_up_for(prefix, words.size) if prefix else []
-        return self._first_found(words, [options, options.joined(*more)], made, n_best, beam_size)
+        return self._translations(words, options, n_best, beam_size)
 
     def explain(
         self, source: Sequence[int], target: Sequence[int], beam_size: int = BEAM_SIZE
     ) -> PhraseTranslation | None:
-        """Finds the best derivation of a given translation, as `search_asked` finds a prefix.
-
-        Returns None if one side is empty and the other is not, or if one has more than seven times
-        as many words as the other.
-        """
+        """As `TableDecoder.explain`."""
         words, target = self._words_of(source), self._before_end(target)
         if not (words.size and target):
             if words.size or target:
                 return None
             return PhraseTranslation([self.eos_id], 0.0, np.zeros(len(FEATURES)), list)
-        text = np.append(np.asarray(target, np.int64), np.full(LONGEST, NOTHING - 1))
-        options = self._options(words)
+        options, text = self._options(words), padded_text(target)
         matching = np.zeros(options.starts.size, bool)
         for first in range(len(target)):
             window = text[first : first + LONGEST]
             matching |= ((options.words == NOTHING) | (options.words == window)).all(axis=1)
-        options, rules = options.take(matching), [Begins(target, ends=True)]
+        options = options.take(matching)
         free = options.joined(*made_up_for(target, words.size))
-        found = self._first_found(words, [options, free], rules, 1, beam_size)
-        found = found or self._first_found(words, [free], rules, 1, 10 * beam_size)
-        return found[0] if found else None
+        for choice, size in ((options, beam_size), (free, beam_size), (free, 10 * beam_size)):
+            (found,) = self._translations([words], [choice], 1, size, text=target)
+            if found:
+                return found[0]
+        return None
 
     def _options(self, words):
         return options_of(self.arrays, words, self.max_phrase_length, self.unknown_id)
 
-    def _first_found(self, words, choices, rules, n_best, beam_size):
-        """Returns the translations with the first `Options` that lead to any."""
-        for options in choices:
-            (found,) = self._translations([words], [options], rules, n_best, beam_size)
-            if found:
-                return found
-        return []
-
-    def _translations(self, words, options, rules, n_best, beam_size):
+    def _translations(self, words, options, n_best, beam_size, text=None):
         """Returns up to `n_best` different translations of each sentence."""
         results = [[] for _ in words]
         some = [row for row, one in enumerate(options) if words[row].size and one.lengths.size]
@@ -153,7 +93,7 @@ class PhraseDecoder(TableDecoder):
                 UNLIMITED if beam_size == UNLIMITED else _EXTENSIONS * beam_size,
                 self.distortion_limit,
             ),
-            rules=rules,
+            text=text,
         )
         for row, found in zip(some, search.run(n_best), strict=True):
             results[row] = self._described(found, options[row], words[row].size)

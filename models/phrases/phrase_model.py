@@ -33,7 +33,6 @@ class PhraseModel(TableModel):
     num_orientations = 6
     search_title, option_lines = "Stack search", ("future cost: of what is left",)
     decoder_class, search_settings = PhraseDecoder, ("distortion_limit",)
-    can_be_asked = True
 
     def __init__(
         self,

@@ -18,6 +18,8 @@ from nmt_zoo.models.phrases.sentence_options import (
     BEHIND,
     DISTORTION,
     LANGUAGE,
+    LONGEST,
+    NOTHING,
     LanguageScores,
     Options,
     language_scores,
@@ -36,34 +38,6 @@ class Limits(NamedTuple):
     distortion_limit: int = 6  # most source words between the ends of two phrases
 
 
-class Rule:
-    """A condition on translations; a subclass says which hypotheses it allows.
-
-    A search keeps one number array `[H, X]` for each rule, the state of its hypotheses.
-    """
-
-    def start(self) -> np.ndarray:
-        """Returns the state of the empty hypothesis, `[1, X]` int64."""
-        raise NotImplementedError
-
-    def extend(
-        self, states: np.ndarray, words: np.ndarray, lengths: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns (states `[C, X]` after more words, whether they are allowed `[C]` bool).
-
-        `states` `[C, X]`; `words` `[C, LONGEST]` int64, of which each row has `lengths`.
-        """
-        raise NotImplementedError
-
-    def may_end(self, states: np.ndarray) -> np.ndarray:
-        """Returns whether hypotheses may end, `[H]` bool."""
-        return np.ones(states.shape[0], bool)
-
-    def bank(self, states: np.ndarray) -> np.ndarray:
-        """Returns which hypotheses compete with each other: equal numbers, `[H]` int64."""
-        return np.zeros(states.shape[0], np.int64)
-
-
 class _Stack(NamedTuple):
     """Hypotheses with equally many translated source words, or extensions of such."""
 
@@ -74,7 +48,7 @@ class _Stack(NamedTuple):
     futures: np.ndarray  # [H], estimate of what the rest of the source will add
     states: np.ndarray  # [H] int64, of the language model
     covered: np.ndarray  # [H, S] bool, source words that are translated, and places after the end
-    rules: list  # for each rule its states `[H, X]`
+    spelt: np.ndarray  # [H] int64, words of the given text that are translated; else 0
 
 
 class _Extensions(NamedTuple):
@@ -86,7 +60,7 @@ class _Extensions(NamedTuple):
     scores: np.ndarray  # [C], without the language model's part
     guesses: np.ndarray  # [C], scores with estimates of everything that is missing
     futures: np.ndarray  # [C]
-    rules: list
+    spelt: np.ndarray  # [C] int64
 
 
 class _Spans(NamedTuple):
@@ -110,7 +84,7 @@ class StackSearch:
         bos_id: id that starts sentences.
         eos_id: id that ends them.
         limits: see `Limits`.
-        rules: conditions that all translations meet.
+        text: ids of the one translation to search for, without `</s>`; None: any.
     """
 
     def __init__(
@@ -124,11 +98,12 @@ class StackSearch:
         bos_id: int,
         eos_id: int,
         limits: Limits,
-        rules: Sequence[Rule] = (),
+        text: Sequence[int] | None = None,
     ) -> None:
         self.lengths, self.size = np.asarray(lengths, np.int64), max(lengths)
         self.language, self.order, self.weights = language, order, weights
-        self.bos_id, self.eos_id, self.limits, self.rules = bos_id, eos_id, limits, rules
+        self.bos_id, self.eos_id, self.limits = bos_id, eos_id, limits
+        self.text = None if text is None else padded_text(text)
         counts = [one.lengths.size for one in options]
         self.first_options = np.append(0, np.cumsum(counts))
         joined = options[0].joined(*options[1:])
@@ -211,7 +186,7 @@ class StackSearch:
             self.best[np.arange(count), 0, self.lengths],
             np.full(count, self.language.start(self.bos_id)),
             np.arange(self.size) >= self.lengths[:, None],
-            [np.repeat(rule.start(), count, axis=0) for rule in self.rules],
+            np.zeros(count, np.int64),
         )
 
     # Extension
@@ -233,10 +208,13 @@ class StackSearch:
         scores = fixed[which] + before + self.static[options]
         guesses = (fixed + futures)[which] + before + self.guesses[options]
         parents = rows[which]
+        spelt = stack.spelt[parents]
+        numbers = parents + offset
         found = _Extensions(
-            stack.sentences[parents], parents + offset, options, scores, guesses, futures[which], []
+            stack.sentences[parents], numbers, options, scores, guesses, futures[which], spelt
         )
-        found = self._allowed(found, stack, parents)
+        if self.text is not None:
+            found = self._spelling(found)
         lengths = (self.options.ends - self.options.starts)[found.options]
         for length in range(1, int(lengths.max(initial=0)) + 1):
             here = np.flatnonzero(lengths == length)
@@ -277,27 +255,20 @@ class StackSearch:
         kinds[starts == last_ends[rows]] = _MONOTONE
         return rows, (sentences, columns), kinds, jumps[fits], futures
 
-    def _allowed(self, found, stack, parents):
-        """Drops the extensions that a rule does not allow; adds the states of rules."""
-        for number, rule in enumerate(self.rules):
-            words, lengths = self.options.words[found.options], self.options.lengths[found.options]
-            states, allowed = rule.extend(stack.rules[number][parents], words, lengths)
-            found = _take(found._replace(rules=[*found.rules, states]), allowed)
-            parents = parents[allowed]
-        return found
+    def _spelling(self, found):
+        """Drops the extensions that do not spell the given text; counts the words of the others."""
+        words = self.options.words[found.options]
+        expected = self.text[found.spelt[:, None] + np.arange(LONGEST)]
+        spelt = found.spelt + self.options.lengths[found.options]
+        fits = ((words == NOTHING) | (words == expected)).all(axis=1)
+        return _take(found._replace(spelt=spelt), fits)
 
     def _most(self, found, rows):
-        """Returns the rows with the best guesses: of each sentence and bank `extensions`."""
+        """Returns the rows with the best guesses: of each sentence `extensions`."""
         if self.limits.extensions == UNLIMITED or rows.size <= self.limits.extensions:
             return rows
-        groups = self._groups(found.sentences[rows], [states[rows] for states in found.rules])
-        return rows[best_of_each(groups, found.guesses[rows], self.limits.extensions)]
-
-    def _groups(self, sentences, states):
-        """Returns which hypotheses compete with each other: equal numbers, `[H]`."""
-        for rule, some in zip(self.rules, states, strict=True):
-            sentences = sentences * 1000 + rule.bank(some)
-        return sentences
+        sentences, guesses = found.sentences[rows], found.guesses[rows]
+        return rows[best_of_each(sentences, guesses, self.limits.extensions)]
 
     # Choice
 
@@ -305,10 +276,7 @@ class StackSearch:
         """Scores the best extensions, recombines equal ones, and returns the stack of the best."""
         if not waiting:
             return _take(self._empty(), np.zeros(0, np.int64))
-        found = _Extensions(
-            *map(np.concatenate, zip(*(one[:-1] for one in waiting), strict=True)),
-            [np.concatenate(some) for some in zip(*(one.rules for one in waiting), strict=True)],
-        )
+        found = _Extensions(*map(np.concatenate, zip(*waiting, strict=True)))
         stack = self._scored(_take(found, self._most(found, np.arange(found.scores.size))))
         keys, totals = self._keys(stack), stack.scores + stack.futures
         order = np.lexsort((-totals, keys))
@@ -316,8 +284,8 @@ class StackSearch:
         # In the order in which they came, so that what is equal does not depend on the batch.
         winners = np.sort(order[is_first])
         size = self.limits.stack_size
-        groups = self._groups(stack.sentences[winners], [some[winners] for some in stack.rules])
-        best = best_of_each(groups, totals[winners], winners.size if size == UNLIMITED else size)
+        most = winners.size if size == UNLIMITED else size
+        best = best_of_each(stack.sentences[winners], totals[winners], most)
         # Hypotheses of a sentence are next to each other, the best first.
         best = winners[np.sort(best)]
         best = best[np.lexsort((-totals[best], stack.sentences[best]))]
@@ -350,7 +318,7 @@ class StackSearch:
         )
         scores = found.scores + self.weights[LANGUAGE] * log_probs
         both = found.sentences, found.parents
-        return _Stack(*both, options, scores, found.futures, states, covered, found.rules)
+        return _Stack(*both, options, scores, found.futures, states, covered, found.spelt)
 
     def _keys(self, stack):
         """Returns numbers `[H]` that are equal if the same may follow with the same scores."""
@@ -360,7 +328,7 @@ class StackSearch:
             self.options.ends[stack.options] * (self.size + 1) + self.options.starts[stack.options],
             stack.states,
             *np.ascontiguousarray(self.behind[stack.options]).view(np.int64).T,
-            *(column for states in stack.rules for column in states.T),
+            *([] if self.text is None else [stack.spelt]),
         ]
         return mixed(parts)
 
@@ -379,8 +347,8 @@ class StackSearch:
             totals = stack.scores + self.weights[LANGUAGE] * after
             totals += self.behind[stack.options, kinds]
             may_end = np.ones(rows.size, bool)
-            for rule, states in zip(self.rules, stack.rules, strict=True):
-                may_end &= rule.may_end(states)
+            if self.text is not None:
+                may_end = stack.spelt == self.text.size - LONGEST
             for place in np.flatnonzero(may_end):
                 number = int(rows[place]) + self.offsets[length]
                 found[stack.sentences[place]].append((float(totals[place]), number))
@@ -425,5 +393,12 @@ class StackSearch:
 
 def _take(record: Any, rows: Any) -> Any:
     """Returns rows of a `_Stack` or of `_Extensions`."""
-    *arrays, rules = record
-    return type(record)(*(array[rows] for array in arrays), [states[rows] for states in rules])
+    return type(record)(*(array[rows] for array in record))
+
+
+def padded_text(words: Sequence[int]) -> np.ndarray:
+    """Returns ids `[T + LONGEST]` int64, so that each of T words has `LONGEST` words from it on.
+
+    The words after the end equal no word and no `NOTHING`.
+    """
+    return np.append(np.asarray(words, np.int64), np.full(LONGEST, NOTHING - 1))

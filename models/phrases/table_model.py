@@ -58,7 +58,6 @@ class TableModel(TranslationModel):
     table_title, search_title, option_lines = "Phrase table", "Search", ()  # In pictures.
     num_gaps = 0  # Symbols of a source side that stand for gaps.
     num_orientations = 0
-    can_be_asked = False  # True if the search can be asked for a prefix and so on.
     own_search = True
     predicts = "scores"
     logits_add_up = True

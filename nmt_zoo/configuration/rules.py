@@ -74,7 +74,7 @@ _WORDS = ("prefix", "required", "banned")
 _OF_TRANSLATING = (
     *("beam_size", "n_best", "min_length_factor", "max_length_factor", "no_repeat_ngram"),
     *("divide_by_length", "word_reward"),
-    *("coverage_penalty", *_WORDS, "keep", "diversity_groups", "sample", "temperature", "top_k"),
+    *("coverage_penalty", *_WORDS, "keep", "sample", "temperature", "top_k"),
     *("top_p", "seed", "mbr", "shortlist", "replace_unknowns", "lexicon", "split_sentences"),
     *("long_lines", "tag", "export_dir", "reference", "metrics", "baseline", "lowercase"),
     *("tokenize", "save_scores", "format=scores", "engine=ctranslate2", "compile"),
@@ -109,12 +109,10 @@ _TRANSLATE = (
             "divide_by_length",
             "beam_size",
             "coverage_penalty",
-            "diversity_groups>1",
             "required",
         ),
         "it is for beam search",
     ),
-    Rule("diversity_groups>1", (), ("required",)),
     Rule("long_lines=split", (), ("prefix", "required"), "it is for whole lines"),
     Rule("split_sentences=always", (), ("prefix", "required"), "it is for whole lines"),
     Rule(

@@ -335,7 +335,11 @@ class Translator:
         if found is None or self._model is None or not (piece.kept and piece.kept.parts):
             return False
         options = self.options
-        if options.sample or options.diversity_groups > 1 or options.shortlist is not None:
+        if (
+            options.sample
+            or options.shortlist is not None
+            or getattr(self._model, "own_search", False)
+        ):
             return False
         text = self.tokenizer.target.decode(_until_end(found.ids[0].tolist()))
         return any(sign not in text for sign in piece.kept.parts)

@@ -11,9 +11,9 @@ every step takes the arg max. A sentence is done when one of these is true:
 * its length limit is reached.
 
 The first rule is a guess, but a good one: up to a length penalty of 1, no hypothesis of the
-beam was found to end with a better score later. For a model whose scores may rise, and for
-diverse beams, it is the only one besides the limit. A sentence that is done leaves the batch,
-so that later steps compute only the sentences that remain.
+beam was found to end with a better score later. For a model whose scores may rise, it is the
+only one besides the limit. A sentence that is done leaves the batch, so that later steps compute
+only the sentences that remain.
 """
 
 import functools

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from nmt_zoo.decoding.search.diversity import extended_in_groups
 from nmt_zoo.decoding.search.largest import TopK, largest
 from nmt_zoo.decoding.search.terms import (
     IMPOSSIBLE,
@@ -69,7 +68,7 @@ def make_rules(
         special_ids,
         barred=tf.where(special_ids.are_never(model.target_vocab_size), IMPOSSIBLE, 0.0),
         n_best=options.beam_size if n_best is None else n_best,
-        may_stop_early=model.scores_only_fall and options.diversity_groups == 1,
+        may_stop_early=model.scores_only_fall,
         guests=guests,
         each=n_best if isinstance(n_best, EachSentence) else (),
         top_k=top_k,
@@ -118,11 +117,7 @@ def extend(
     normaliser = model.log_normaliser(output.logits)
     if rules.options.first is not None:
         output = output._replace(logits=_with_first(output.logits, step, rules))
-    beams = hypotheses, output, normaliser, step, rules
-    if rules.options.diversity_groups > 1:
-        hypotheses, parents, is_nan = extended_in_groups(_extended, *beams)
-    else:
-        hypotheses, parents, is_nan = _extended(*beams)
+    hypotheses, parents, is_nan = _extended(hypotheses, output, normaliser, step, rules)
     must_leave = is_nan | (step + 1 >= active.limit)
     certain = is_certain(hypotheses, step + 1, active, rules)
     hypotheses = _without_numbers(hypotheses, is_nan)
@@ -142,14 +137,13 @@ def _with_first(logits, step, rules):
 
 
 def empty_beam(batch_size: int | tf.Tensor, length: int | tf.Tensor, rules: Rules) -> Beam:
-    """Returns the `Beam` to start from: one live one without tokens, or one for each group."""
+    """Returns the `Beam` to start from: one live hypothesis without tokens."""
     beam_size, live, special_ids = rules.options.beam_size, rules.num_live, rules.special_ids
     live_ids, done_ids = (
         tf.fill([batch_size, count, length], tf.constant(special_ids.pad, tf.int32))
         for count in (live, beam_size)
     )
-    in_group = tf.range(live) % (live // rules.options.diversity_groups)
-    first_only = tf.where(in_group == 0, 0.0, IMPOSSIBLE)
+    first_only = tf.where(tf.range(live) == 0, 0.0, IMPOSSIBLE)
     nowhere = tf.fill([batch_size, beam_size], IMPOSSIBLE)
     return Beam(
         live_ids=live_ids,
@@ -179,14 +173,13 @@ class _Extensions(NamedTuple):
 def _best_extensions(hypotheses, output, normaliser, rules):
     """Returns the best 2K `_Extensions` of each sentence; 1 if the beam is 1."""
     beam_size, live = rules.options.beam_size, hypotheses.last_ids.shape[1]
-    banks, preference = rules.guests.banks, rules.guests.preference
+    banks = rules.guests.banks
     vocab_size = rules.barred.shape[0]
     # The best extensions of each hypothesis, among them those that are barred.
     most = 2 * beam_size if beam_size > 1 else 1
     width = min(most + len(rules.special_ids.never), vocab_size)
-    chooser = banks or preference
-    if chooser:
-        log_probs, tokens = chooser.candidates(output, width)  # [A * L, width]
+    if banks:
+        log_probs, tokens = banks.candidates(output, width)  # [A * L, width]
         width = tf.shape(tokens)[1]
     else:
         log_probs, tokens = largest(output.logits, width, rules.top_k)
@@ -200,8 +193,6 @@ def _best_extensions(hypotheses, output, normaliser, rules):
     # The best extensions of each sentence, [A, 2K], of its first K hypotheses.
     by_sentence = tf.reshape(log_probs, [-1, live * width])
     preferred = by_sentence[:, : beam_size * width] if banks else by_sentence
-    if preference:
-        preferred = preference.of(output, by_sentence, tf.reshape(tokens, [-1, width]))
     most = min(most, beam_size * vocab_size)
     preferred, best = rules.top_k(preferred, most)
     if rules.each:  # A narrower beam looks at fewer extensions.
@@ -218,7 +209,7 @@ def _best_extensions(hypotheses, output, normaliser, rules):
             for both in ((preferred, of_banks), (places, best + start))
         )
     log_probs = preferred
-    if chooser:
+    if banks:
         log_probs = tf.gather(tf.reshape(by_sentence, [-1]), places)
         log_probs = tf.where(preferred > IMPOSSIBLE / 2, log_probs, IMPOSSIBLE)
     tokens = tf.gather(tf.reshape(tokens, [-1]), places)
@@ -279,7 +270,7 @@ def _extended(hypotheses, output, normaliser, step, rules):
     # Live hypotheses.
     live_log_probs, kept = rules.top_k(tf.where(ends, IMPOSSIBLE, preferred), beam_size)
     tokens, parents = _picked(tokens, kept), _picked(parents, kept)
-    if rules.guests.preference or rules.guests.banks:
+    if rules.guests.banks:
         live_log_probs = _picked(tf.where(ends, IMPOSSIBLE, log_probs), kept)
     tokens, parents, live_log_probs = (
         tf.reshape(values, [-1, live]) for values in (tokens, parents, live_log_probs)

@@ -11,27 +11,23 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID
 from nmt_zoo.decoding.search.terms import Hypotheses, SearchOptions, Sentence, padded
 from nmt_zoo.models.base import Searchable
 from nmt_zoo.models.phrases.phrase_decoder import PhraseTranslation
-from nmt_zoo.models.phrases.translation_rules import Avoids, RepeatsNothing
 
 STACK = 25  # Hypotheses of a stack, for each hypothesis of the beam that is asked for.
 # Options that have a meaning for such a search, or none for the model, besides their values.
-_TAKEN = ("beam_size", "no_repeat_ngram", "banned", "emit_unknowns")
-_TAKEN_BY_TREES = ("beam_size", "emit_unknowns")  # Parts of a tree do not know what precedes them.
-_MOST_WORDS = 3  # Of a translation without repetitions, for each word of the source.
+_TAKEN = ("beam_size", "emit_unknowns")
 _REFUSED = (
     "--{}: this model does not translate token by token, and its own search cannot use it; leave "
     "it out"
 )
 
 
-def check_options(model: Any, options: SearchOptions) -> None:
+def check_options(options: SearchOptions) -> None:
     """Raises `UserError` if an option was given that a search of the model's own cannot take."""
-    taken = _TAKEN if model.can_be_asked else _TAKEN_BY_TREES
     for name, value, usual in zip(
         options._fields, options, SearchOptions._field_defaults.values(), strict=True
     ):
         is_penalty = name == "length_penalty" and value == 0  # As the model's own configuration.
-        if name not in taken and value != usual and not is_penalty:
+        if name not in _TAKEN and value != usual and not is_penalty:
             raise UserError(_REFUSED.format(name))
 
 
@@ -47,7 +43,7 @@ class OwnSearcher:
     """Searches batches of sentences with the model's own search; as `searcher.Searcher`."""
 
     def __init__(self, model: Any, options: SearchOptions) -> None:
-        check_options(model, options)
+        check_options(options)
         self._model, self._options = model, options
 
     def search(self, sentences: Sequence[Sentence], n_best: int) -> list[Hypotheses | None]:
@@ -55,34 +51,15 @@ class OwnSearcher:
 
         Their scores are those of the model, and log-probabilities only in name.
         """
-        decoder = self._model.decoder()
-        how: dict[str, Any] = {"n_best": n_best, "beam_size": STACK * self._options.beam_size}
-        results: list = [None] * len(sentences)
-        together = []
-        for row, sentence in enumerate(sentences):
-            asked = {"prefix": sentence.prefix, "required": sentence.required}
-            rules = self._rules(len(sentence.source_ids))
-            for name, value in asked.items():
-                if len(value) and not self._model.can_be_asked:
-                    raise UserError(_REFUSED.format(name))
-            if rules or any(map(len, asked.values())):
-                results[row] = decoder.search_asked(
-                    sentence.source_ids, **asked, **how, rules=rules
-                )
-            else:
-                together.append(row)
-        found = decoder.search([sentences[row].source_ids for row in together], **how)
-        for row, some in zip(together, found, strict=True):
-            results[row] = some
-        return [_hypotheses(some) for some in results]
-
-    def _rules(self, num_source):
-        rules = []
-        if self._options.banned is not None:
-            rules.append(Avoids(self._options.banned))
-        if self._options.no_repeat_ngram:
-            rules.append(RepeatsNothing(self._options.no_repeat_ngram, _MOST_WORDS * num_source))
-        return rules
+        for name in ("prefix", "required"):
+            if any(len(getattr(sentence, name)) for sentence in sentences):
+                raise UserError(_REFUSED.format(name))
+        found = self._model.decoder().search(
+            [sentence.source_ids for sentence in sentences],
+            n_best=n_best,
+            beam_size=STACK * self._options.beam_size,
+        )
+        return list(map(_hypotheses, found))
 
 
 def _hypotheses(found: Sequence[PhraseTranslation]) -> Hypotheses:

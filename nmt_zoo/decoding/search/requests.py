@@ -20,8 +20,7 @@ from nmt_zoo.decoding.search.terms import SearchOptions
 from nmt_zoo.decoding.text.kept_parts import KeptParts, can_keep
 
 _SHAPE, _WORDS = "Length, repetition and coverage", "Words of translations"
-_DIVERSITY, _DRAWS = "Diversity", "Random translations, minimum Bayes risk"
-_SHORTLIST = "Shortlist"
+_DRAWS, _SHORTLIST = "Random translations, minimum Bayes risk", "Shortlist"
 
 MAX_DRAWS = 1000  # Of a line.
 _UNASKED = SearchOptions()
@@ -106,15 +105,6 @@ OPTIONS = (
         _WORDS,
     ),
     Option(
-        "diversity_groups",
-        _UNASKED.diversity_groups,
-        "Groups into which the beam is divided; each avoids the tokens of those before it (diverse "
-        "beam search of Vijayakumar et al. 2016).",
-        _DIVERSITY,
-        1,
-        1000,
-    ),
-    Option(
         "sample",
         _UNASKED.sample,
         "Draws --n_best translations of each line at random, by their probability, instead of "
@@ -172,7 +162,7 @@ def check_requests(given: dict[str, Any], *, beam_size: int, n_best: int) -> Non
     `given` is name -> value of the `OPTIONS` that were given; they break no rule of translate.py.
     """
     values = {**{option.name: option.default for option in OPTIONS}, **given}
-    mbr, groups = values["mbr"], values["diversity_groups"]
+    mbr = values["mbr"]
     for name, count in (("n_best", n_best), ("mbr", mbr)):
         if not values["sample"] and count > beam_size:
             raise UserError(f"--{name}={count} must be from 1 to --beam_size={beam_size}")
@@ -187,10 +177,6 @@ def check_requests(given: dict[str, Any], *, beam_size: int, n_best: int) -> Non
         raise UserError(
             f"--min_length_factor={values['min_length_factor']} is more than "
             f"--max_length_factor={values['max_length_factor']}"
-        )
-    if beam_size % groups:
-        raise UserError(
-            f"--diversity_groups={groups} must divide --beam_size={beam_size} into equal groups"
         )
 
 

@@ -108,8 +108,8 @@ def compiled_search(
 
     `how` are further arguments of `CompiledSearch`.
     """
-    is_plain = options.diversity_groups == 1 and options.shortlist is None
-    if not (model.can_compile and is_plain) or is_constrained(options, ()):
+    is_plain = options.shortlist is None and not is_constrained(options, ())
+    if not (model.can_compile and is_plain):
         return None
     return CompiledSearch(model, options, _special_ids(options), **how)
 

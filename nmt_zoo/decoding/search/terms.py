@@ -77,9 +77,6 @@ class SearchOptions(NamedTuple):
     word_reward: float = 0.0  # Added to the log-probability of each token but EOS.
     no_repeat_ngram: int = 0  # Length of n-grams that a translation has at most once; 0: none.
     coverage_penalty: float = 0.0  # Beta of Wu et al. 2016, equation 14; 0: none.
-    diversity_groups: int = 1  # G, groups into which the beam is divided; divides K.
-    # Cost of a token for each hypothesis of an earlier group that has it at the same place.
-    diversity_strength: float = 0.5
     sample: bool = False  # Whether tokens are drawn at random, not searched for; K is then 1.
     temperature: float = 1.0  # Of draws, as top_k and top_p; see `constraints.draw`.
     top_k: int = 0
@@ -131,7 +128,6 @@ class Chooser(Protocol):
 class Guests(NamedTuple):
     """What a search does besides following the most probable hypotheses; nothing by default."""
 
-    preference: Chooser | None = None  # Ranks extensions in place of their probability.
     # Choose K more live hypotheses of each sentence from what the first K leave. The first K are
     # chosen as if there were no others, so banks only add to what a search finds.
     banks: Chooser | None = None

@@ -232,7 +232,7 @@ def test_what_is_asked_by_flags_is_in_the_translations(folder, gradual, capsys):
     (folder / "banned").write_text("sieht\nKatze\n", encoding="utf-8")
     flags = [f"--model_dir={gradual}", "--beam_size=4", "--n_best=2", "--no_repeat_ngram=1"]
     flags += [f"--prefix={folder / 'prefix'}", f"--banned={folder / 'banned'}"]
-    done = translate(folder, capsys, *flags, "--diversity_groups=2")
+    done = translate(folder, capsys, *flags)
     assert done.status == 0, done.err
     texts = [line.split(" ||| ")[1].split() for line in done.out.splitlines()]
     assert len(texts) > 20

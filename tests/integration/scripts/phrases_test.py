@@ -1,6 +1,5 @@
 """Models of phrases and of rules by the scripts: they have a search of their own."""
 
-import itertools
 import json
 
 import numpy as np
@@ -97,44 +96,23 @@ def test_neighbours_change_nothing(trained):
     assert together == alone
 
 
-def test_takes_what_is_asked_of_a_translation(trained, folder, preset, capsys):
-    (folder / "prefix").write_text("zwei\n\n\nHaus\n", encoding="utf-8")
-    (folder / "required").write_text("klein\n\n\nläuft\tHund\n", encoding="utf-8")
-    (folder / "banned").write_text("Hund sieht\n", encoding="utf-8")
-    if preset == "hiero":  # Parts of a tree do not know what precedes them.
-        for flag in ("--prefix", "--required", "--banned", "--no_repeat_ngram"):
-            value = "2" if flag == "--no_repeat_ngram" else folder / flag[2:]
-            arguments = [f"--model_dir={trained}", f"--input={folder / 'lines'}"]
-            done = run_script("translate", [*arguments, f"{flag}={value}"], capsys)
-            assert done.status == 1 and done.err.count("\n") == 1, done.err
-            assert f"{flag}: this model" in done.err
-        return
-    for line in translate(trained, folder, f"--banned={folder / 'banned'}"):
-        assert "Hund sieht" not in line
-    flags = [f"--prefix={folder / 'prefix'}", f"--required={folder / 'required'}"]
-    found = translate(trained, folder, *flags)
-    assert found[0].startswith("zwei") and "klein" in found[0].split()
-    assert found[3].startswith("Haus") and {"läuft", "Hund"} <= {*found[3].split()}
-    (folder / "lines2").write_text("dog dog dog dog dog\n")
-    arguments = [f"--model_dir={trained}", f"--input={folder / 'lines2'}", "--no_repeat_ngram=2"]
-    assert run_script("translate", [*arguments, f"--output={folder / 'out2'}"]).status == 0
-    words = read_lines(folder / "out2")[0].split()
-    both = list(itertools.pairwise(words))
-    assert len({*both}) == len(both)
-
-
 @pytest.mark.parametrize(
     ("script", "arguments", "expected"),
     [
         ("translate", ["--sample"], "--sample: this model does not translate token by token"),
         ("translate", ["--coverage_penalty=0.1"], "--coverage_penalty: this model does not"),
         ("translate", ["--length_penalty=2"], "--length_penalty: this model does not"),
+        ("translate", ["--no_repeat_ngram=2"], "--no_repeat_ngram: this model does not"),
+        ("translate", ["--banned={folder}/words"], "--banned: this model does not"),
+        ("translate", ["--prefix={folder}/words"], "--prefix: this model does not"),
+        ("translate", ["--required={folder}/words"], "--required: this model does not"),
         ("export", ["--export_dir={folder}/serving"], "cannot be exported: this model does not"),
     ],
 )
 def test_what_needs_decoding_steps_is_refused_in_one_line(
     trained, folder, capsys, script, arguments, expected
 ):
+    (folder / "words").write_text("Hund\n" * len(LINES), encoding="utf-8")
     arguments = [argument.format(folder=folder) for argument in arguments]
     if script == "translate":
         arguments.append(f"--input={folder / 'lines'}")

@@ -82,7 +82,7 @@ def language_scores(model, texts):
     return dict(zip(texts, np.where(rows > 0, log_probs, 0).sum(axis=1), strict=True))
 
 
-def best_of_all(model, source, allowed=lambda ids: True):
+def best_of_all(model, source):
     options = options_of(
         model.decoder().arrays,
         np.array(source),
@@ -93,7 +93,6 @@ def best_of_all(model, source, allowed=lambda ids: True):
     limit = model.settings["distortion_limit"]
     derivations = every_derivation(options, len(source), limit)
     described = [features_of(options, rows, len(source)) for rows in derivations]
-    described = [one for one in described if allowed(list(one[1][:-1]))]
     spoken = language_scores(model, sorted({ids for _, ids in described})) if described else {}
     found = {}
     for values, ids in described:

@@ -114,10 +114,9 @@ def test_a_program_that_is_slower_than_the_graph_is_given_up(monkeypatch):
     assert not programs.are_ready(size)
 
 
-@pytest.mark.parametrize("option", [{"no_repeat_ngram": 2}, {"diversity_groups": 3}])
-def test_what_cannot_be_compiled(option):
+def test_what_cannot_be_compiled():
     model = models.create("transformer_tiny", 60, 60, **TRANSFORMER)
-    assert compiled_search(model, OPTIONS._replace(**option)) is None
+    assert compiled_search(model, OPTIONS._replace(no_repeat_ngram=2)) is None
     assert compiled_search(models.create("ibm1", 60, 60), OPTIONS) is None
 
 
