@@ -7,7 +7,7 @@
 
 Six candidates take turns with the same batches:
 
-* ours: `GradientUpdate`, fed by the pipeline, with figures summed as in the training loop;
+* ours: `Gradient`, fed by the pipeline, with figures summed as in the training loop;
 * replicas: the same update without the pipeline, a part of every batch on each thread, as with
   `train.py --distribution=mirrored --num_replicas`;
 * minimal: the same Keras model in ten lines, without clipping, checks, figures or pipeline;
@@ -100,13 +100,13 @@ def create_model(task):
 
 
 def our_update(model, options, **of_adam):
-    """Makes a `GradientUpdate` with Adam, as train.py does; `of_adam` are arguments of `adam`."""
+    """Makes a `Gradient` with Adam, as train.py does; `of_adam` are arguments of `adam`."""
     from nmt_zoo.training.ways.gradient.adam import adam
-    from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+    from nmt_zoo.training.ways.gradient.gradient import Gradient
 
     names = ("learning_rate", "warmup_steps"), ("label_smoothing", "clip_norm")
     schedule, rest = ({name: options[name] for name in group} for group in names)
-    return GradientUpdate(model, adam(**schedule, **of_adam), **rest)
+    return Gradient(model, adam(**schedule, **of_adam), **rest)
 
 
 def minimal_update(model, options):

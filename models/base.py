@@ -162,6 +162,10 @@ class Searchable(keras.Model):
     # True: the model has no decoding steps, but a `decoder` that searches; its `score` and `align`
     # are NumPy, and no part of a graph.
     own_search = False
+    trained_by: tuple[str, ...] = ("gradient",)  # Names of ways of training, the usual one first.
+    # What of a corpus the model stores before it is trained, a name in
+    # `training.ways.preparation`; "" for nothing.
+    corpus_facts = ""
     corpus_sizes = ()  # Arguments of the constructor that only a corpus determines.
     # Setting -> (another setting, the values of that one with which the first has an effect).
     read_with: ClassVar = {}

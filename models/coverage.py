@@ -40,6 +40,7 @@ class CoverageModel(TranslationModel):
     that is no mixture also implements `gain`.
     """
 
+    corpus_facts = "lengths"
     tracks_coverage = True
 
     def __init__(

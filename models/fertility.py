@@ -42,6 +42,8 @@ class FertilityModel(AlignmentModel):
         TensorShape([1, 3, 3])
     """
 
+    trained_by = ("em",)
+
     def __init__(
         self,
         source_vocab_size: int,

@@ -74,6 +74,8 @@ class AlignmentModel(CoverageModel):
         TensorShape([1, 3, 3])
     """
 
+    trained_by = ("em", "gradient")
+    corpus_facts = "word pairs"
     corpus_sizes = ("num_word_pairs",)
     read_with: ClassVar = {
         "max_positions": ("positions", ("table", "shared")),

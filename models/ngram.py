@@ -57,6 +57,8 @@ class NgramLanguageModel(Searchable):
     """
 
     reads_source = False
+    trained_by = ("counting",)
+    corpus_facts = "n-grams"
     corpus_sizes = ("num_ngrams",)
     predicts = "scores"
 

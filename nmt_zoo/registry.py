@@ -1,7 +1,6 @@
 """Adds models, ways of training, options, datasets and decoding rules without a fork."""
 
 import functools
-from collections.abc import Iterable
 from typing import Any
 
 from nmt_zoo.common.errors import UserError
@@ -17,7 +16,6 @@ def register(
     name: str = "",
     settings: dict[str, Any] | None = None,
     options: dict[str, Any] | None = None,
-    trains: Iterable[str] = (),
 ) -> Any:
     """Makes something of your own known to the zoo. Also a decorator of classes. Returns `thing`.
 
@@ -27,7 +25,6 @@ def register(
         name: its name; "": that of the class, way of training or option. A dataset needs one.
         settings: of a model: name -> value, where they differ from its constructor's.
         options: of a model: name -> value of training options, where other defaults suit it.
-        trains: of a way of training: names of the models that it trains.
 
     Raises UserError: the zoo has another thing of this name, or has no use for such a thing.
 
@@ -36,9 +33,7 @@ def register(
         class MyModel(TranslationModel): ...
     """
     if thing is None:
-        return functools.partial(
-            register, name=name, settings=settings, options=options, trains=trains
-        )
+        return functools.partial(register, name=name, settings=settings, options=options)
     kind, table = _kind_of(thing)
     name = name or str(getattr(thing, "name", "") or getattr(thing, "__name__", ""))
     if not name:
@@ -59,7 +54,9 @@ def register(
     else:
         table[name] = thing
     if kind == "way of training":
-        _allow(name, trains)
+        update = BY_NAME["update"]
+        add_option(update._replace(choices=tuple(dict.fromkeys([*update.choices, name]))))
+        recipes.BY_WAY[name] = thing.defaults
     _OWN.add((kind, name))
     return thing
 
@@ -75,12 +72,12 @@ def _kind_of(thing: Any) -> tuple[str, dict[str, Any]]:
     if isinstance(thing, type):
         from nmt_zoo.decoding.search.rules import RULES, DecodingRule
         from nmt_zoo.models import PRESETS, TranslationModel
-        from nmt_zoo.training.ways.catalogue import UPDATES
-        from nmt_zoo.training.ways.update import WayOfTraining
+        from nmt_zoo.training.ways.base import WayOfTraining
+        from nmt_zoo.training.ways.catalogue import WAYS
 
         for base, kind, table in (
             (TranslationModel, "model", PRESETS),
-            (WayOfTraining, "way of training", UPDATES),
+            (WayOfTraining, "way of training", WAYS),
             (DecodingRule, "decoding rule", RULES),
         ):
             if issubclass(thing, base):
@@ -89,13 +86,3 @@ def _kind_of(thing: Any) -> tuple[str, dict[str, Any]]:
         "register: expected a model, way of training, option, dataset or decoding rule, found "
         f"{thing!r}"
     )
-
-
-def _allow(way: str, models: Iterable[str]) -> None:
-    """Makes a way of training a value of the option `update` and one that suits some models."""
-    from nmt_zoo.training.ways.catalogue import OWN_WAYS
-
-    update = BY_NAME["update"]
-    add_option(update._replace(choices=tuple(dict.fromkeys([*update.choices, way]))))
-    for model in models:
-        OWN_WAYS.setdefault(model, []).append(way)

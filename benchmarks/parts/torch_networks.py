@@ -114,7 +114,7 @@ def _sinusoids(length, width):
 
 
 class TorchUpdate:
-    """An update like that of `training.ways.gradient.gradient.GradientUpdate`, in PyTorch.
+    """An update like that of `training.ways.gradient.gradient.Gradient`, in PyTorch.
 
     Args:
         model: `TransformerModel`.

@@ -29,6 +29,7 @@ class PhraseModel(TableModel):
         [1, 1, 3]
     """
 
+    corpus_facts = "phrases"
     features, first_weights = FEATURES, FIRST_WEIGHTS
     num_orientations = 6
     search_title, option_lines = "Stack search", ("future cost: of what is left",)

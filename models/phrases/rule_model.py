@@ -27,6 +27,7 @@ class RuleModel(TableModel):
         [1, 1, 3]
     """
 
+    corpus_facts = "rules"
     features, first_weights = FEATURES, FIRST_WEIGHTS
     longest_phrase = 20
     num_gaps = 1

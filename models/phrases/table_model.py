@@ -62,6 +62,7 @@ class TableModel(TranslationModel):
     predicts = "scores"
     logits_add_up = True
     beam_size = BEAM_SIZE  # Unless the user says another number.
+    trained_by = ("tuning",)
     corpus_sizes = ("num_source_phrases", "num_phrase_pairs", "num_target_words", "num_ngrams")
 
     def __init__(

@@ -343,12 +343,12 @@ def train_or_plan(asked: Arguments) -> int:
         return 0
     run.begin(this)
     trainer = run.make_trainer(this)
-    print_run(this, trainer.update.model)
+    print_run(this, trainer.way.model)
     signal_number = trainer.run()
     if signal_number or not this.devices.is_chief:
         return signal_number and 128 + signal_number
     print_end(this, request.splits.get("test"))
-    if line := this.update.closing_line(this, trainer.state["step"]):
+    if line := this.way.closing_line(this, trainer.state["step"]):
         print(line)
     return 0
 
@@ -364,7 +364,7 @@ def print_run(this: run.Run, model: Any) -> None:
     for line in (
         f"model: {config['model']}, {model.count_params():,} parameters"
         + "".join(f", {name}={value}" for name, value in config["settings"].items()),
-        *this.update.describe(this),
+        *this.way.describe(this),
         *this.prepared.report(),
         *this.devices.describe(this.options),
         f"validation pairs: {this.valid.num_pairs:,}, "

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from nmt_zoo.configuration.options import BY_NAME
 from nmt_zoo.configuration.settled import CORPUS, FLAG, Settled
-from nmt_zoo.training.ways.catalogue import UPDATES
+from nmt_zoo.training.ways.catalogue import WAYS
 
 Options = Mapping[str, Any]
 NAMES = ("warmup_steps", "eval_every_steps", "save_every_steps", "bleu_lines")
@@ -29,7 +29,7 @@ def undecided(options: Settled) -> list[str]:
 
     These are the ones that no flag gives; none if the recipe of the corpus sets its own pace.
     """
-    takes_batches = UPDATES[options["update"]].takes_batches
+    takes_batches = WAYS[options["update"]].takes_batches
     if not takes_batches or set(NAMES) & set(options.of(CORPUS)):
         return []
     given = options.of(FLAG)

@@ -17,9 +17,9 @@ from nmt_zoo.data_pipeline.datasets import Split
 from nmt_zoo.decoding.scores import check_bleu_tokenizer
 from nmt_zoo.model_directory.directory import check_model
 from nmt_zoo.training import fine_tuning, pace
-from nmt_zoo.training.ways.catalogue import check_options, update_of
+from nmt_zoo.training.ways.base import WayOfTraining
+from nmt_zoo.training.ways.catalogue import check_options, way_of
 from nmt_zoo.training.ways.gradient.teacher import vocabulary_options
-from nmt_zoo.training.ways.update import WayOfTraining
 
 _LONGEST_WORD = 40  # Bytes of a text for each of its spaces.
 
@@ -42,7 +42,7 @@ class Request(NamedTuple):
     @property
     def way(self) -> type[WayOfTraining]:
         """The `WayOfTraining` that trains the model."""
-        return update_of(self.model, self.options)
+        return way_of(self.model, self.options)
 
     def resuming(self, begun: dict[str, Any]) -> "Request":
         """Returns the request as one to resume a run with a configuration."""

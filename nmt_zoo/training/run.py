@@ -21,10 +21,10 @@ from nmt_zoo.training.loop.limits import Limits
 from nmt_zoo.training.loop.trainer import Trainer
 from nmt_zoo.training.validation.evaluation import Evaluator
 from nmt_zoo.training.validation.length_penalty import PenaltyChoice
-from nmt_zoo.training.ways.catalogue import update_of
+from nmt_zoo.training.ways.base import WayOfTraining
+from nmt_zoo.training.ways.catalogue import way_of
 from nmt_zoo.training.ways.gradient.precision import PRECISIONS
 from nmt_zoo.training.ways.preparation import Preparation
-from nmt_zoo.training.ways.update import WayOfTraining
 
 
 class Run(NamedTuple):
@@ -49,14 +49,14 @@ class Run(NamedTuple):
     training_text: Any = None  # `TrainingText` of a new run
 
     @property
-    def update(self) -> type[WayOfTraining]:
-        """The subclass of `Update` that trains the model."""
-        return update_of(self.config["model"], self.options)
+    def way(self) -> type[WayOfTraining]:
+        """The way of training of the model."""
+        return way_of(self.config["model"], self.options)
 
     def with_options(self, source: str, **values: Any) -> "Run":
         """Returns a copy of the run with other values of some training options."""
         options = self.options.over(source, values)
-        recorded = {**self.config, "options": self.update.recorded(dict(options))}
+        recorded = {**self.config, "options": self.way.recorded(dict(options))}
         return self._replace(options=options, config=recorded)
 
 
@@ -88,9 +88,9 @@ def make_trainer(run: Run) -> Trainer:
         if options["init_from"] and not run.directory.checkpoint_steps():
             fine_tuning.start(model, run.tokenizer, options["init_from"])
         run.prepared.fill(model)
-        update = run.update.make(run, model)
+        way = run.way.of_run(run, model)
     evaluator = Evaluator(
-        update,
+        way,
         Translator(model, run.tokenizer, beam_size=1, batch_size=64),
         run.valid,
         *(lines[: options["bleu_lines"]] for lines in run.valid_lines),
@@ -111,7 +111,7 @@ def make_trainer(run: Run) -> Trainer:
     )
     return Trainer(
         run.directory,
-        update,
+        way,
         run.epochs,
         evaluator,
         limits,

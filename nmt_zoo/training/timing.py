@@ -78,7 +78,7 @@ def choose_pace(run: Run, undecided: list[str], seconds: float | None = None) ->
     for line in lines:
         print(line, flush=True)
     if "decay_steps" in chosen:
-        run.update.check(run.config["model"], {**options, **chosen}, {})
+        run.way.check(run.config["model"], {**options, **chosen}, {})
         chosen["max_steps"] = chosen["decay_steps"]  # Further updates would change nothing.
     return chosen
 
@@ -105,7 +105,7 @@ def seconds_an_update(run: Run, duration: float) -> float:
 
 def why_untimed(run: Run) -> str:
     """Returns the reason why updates of a run cannot be timed before it, or an empty text."""
-    if not run.update.takes_batches:
+    if not run.way.takes_batches:
         return f"--update={run.options['update']} trains without gradients"
     if isinstance(run.devices.strategy, tf.distribute.TPUStrategy):
         return "updates on a TPU are not timed"  # The host's processor would make them.
@@ -117,7 +117,7 @@ def update_to_try(run: Run) -> Any:
     alone = run._replace(devices=OneDevice())
     model = model_of(run.config, PRECISIONS[run.options["precision"]])
     run.prepared.fill(model)
-    return run.update.make(alone, model)
+    return run.way.of_run(alone, model)
 
 
 def time_updates(

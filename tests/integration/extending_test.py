@@ -21,9 +21,11 @@ from tests.running import run_script
 
 for script, *flags in json.loads(sys.argv[1]):
     if script == "train":
-        flags += ["--set=width=8", "--tokenizer=word", "--max_steps=1"]
+        flags += ["--set=width=8", "--tokenizer=word"]
         if "unigram" in flags[1]:
             flags += ["--dataset=my_text.py:mirror"]
+        else:
+            flags += ["--max_steps=1"]
     status = run_script(script, flags).status
     if status:
         sys.exit(status)
@@ -77,8 +79,9 @@ def test_an_own_model_is_drawn_layer_by_layer(extended):
         assert ">Source embedding</text>" in (extended / f"{name}.svg").read_text()
 
 
-def test_the_way_of_training_counts(extended):
+def test_the_way_of_training_counts_once_as_its_defaults_say(extended):
     text = (extended / "runs" / "unigram" / "metrics.jsonl").read_text().splitlines()
+    assert {json.loads(line)["step"] for line in text} == {1}
     # The tokens are eight letters, and the end of a line after five letters on average.
     assert json.loads(text[-1])["perplexity"] < 9.5
 

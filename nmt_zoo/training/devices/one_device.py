@@ -11,8 +11,8 @@ from nmt_zoo.data_pipeline.pipeline import dataset_of
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training.stopping import StopRequest
 from nmt_zoo.training.validation.evaluation import Evaluation
+from nmt_zoo.training.ways.base import WayOfTraining
 from nmt_zoo.training.ways.gradient.adam import FusedAdam
-from nmt_zoo.training.ways.update import Update
 
 
 class OneDevice:
@@ -52,9 +52,9 @@ class OneDevice:
         """Returns lines that describe the devices."""
         return []
 
-    def replicate(self, update: Update) -> Update:
-        """Returns the update that all devices make together, from a `GradientUpdate`."""
-        return update
+    def replicate(self, way: WayOfTraining) -> WayOfTraining:
+        """Returns the training that all devices do together, from a `Gradient`."""
+        return way
 
     def begin(self, stop: StopRequest, is_late: Callable[[], bool]) -> StopRequest:
         """Registers this process's request to stop; returns the one on which all processes agree.

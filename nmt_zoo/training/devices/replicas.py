@@ -18,11 +18,11 @@ from nmt_zoo.data_pipeline.pipeline import dataset_of
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.weight_files import read_archive, restore
 from nmt_zoo.training.devices.one_device import OneDevice
-from nmt_zoo.training.devices.replicated_update import ReplicaAdam, ReplicatedUpdate, Share
+from nmt_zoo.training.devices.replicated_update import ReplicaAdam, ReplicatedGradient, Share
 from nmt_zoo.training.stopping import StopRequest
 from nmt_zoo.training.validation.evaluation import Evaluation
-from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
-from nmt_zoo.training.ways.update import Update
+from nmt_zoo.training.ways.base import WayOfTraining
+from nmt_zoo.training.ways.gradient.gradient import Gradient
 
 
 def places(num_batches: int, first: int, num_replicas: int) -> tuple[np.ndarray, np.ndarray]:
@@ -138,8 +138,8 @@ class Replicas(OneDevice):
                 f"same command on all hosts to resume from the last save ({reason})"
             ) from None
 
-    def replicate(self, update: GradientUpdate) -> Update:
-        return ReplicatedUpdate(update, self)
+    def replicate(self, way: Gradient) -> WayOfTraining:
+        return ReplicatedGradient(way, self)
 
     # For the training loop
 

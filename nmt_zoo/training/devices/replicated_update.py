@@ -13,11 +13,11 @@ import tensorflow as tf
 
 from nmt_zoo.data_pipeline.batching import EpochPlan
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.training.ways.base import WayOfTraining
 from nmt_zoo.training.ways.gradient.accumulator import Accumulator, mean, summands
 from nmt_zoo.training.ways.gradient.adam import FusedAdam
-from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE
-from nmt_zoo.training.ways.update import Update
 
 
 class Share(NamedTuple):
@@ -45,28 +45,28 @@ class ReplicaAdam(FusedAdam):
                 variable.assign_sub(variable * self.weight_decay * rate)
 
 
-class ReplicatedUpdate(Update):
-    """A `GradientUpdate`, made in the scope of the replicas, that all replicas make together."""
+class ReplicatedGradient(WayOfTraining):
+    """A `Gradient`, made in the scope of the replicas, that all replicas make together."""
 
     takes_batches = True
 
-    def __init__(self, update: GradientUpdate, replicas: Any):
-        self.update = update
+    def __init__(self, way: Gradient, replicas: Any):
+        self.way = way
         self.replicas = replicas
-        self.model = update.model
-        self.warmup_steps = update.warmup_steps
-        self.evaluate, self.variables, self.rates = update.evaluate, update.variables, update.rates
-        self.for_validation = update.for_validation
-        self.after_validation = update.after_validation
+        self.model = way.model
+        self.warmup_steps = way.warmup_steps
+        self.evaluate, self.variables, self.rates = way.evaluate, way.variables, way.rates
+        self.for_validation = way.for_validation
+        self.after_validation = way.after_validation
         weights = {id(v) for v in self.model.weights}
         self.seeds = [v for v in self.model.variables if id(v) not in weights]
-        if update.token_dropout:
-            self.seeds.append(update.token_dropout.seed)
+        if way.token_dropout:
+            self.seeds.append(way.token_dropout.seed)
         self.accumulator = Accumulator(self.model.trainable_variables)
         self._step_alone, self._add, self._step_with_added = self._make_functions()
 
     def step(self, *shares: Share) -> dict[str, tuple]:
-        """As `GradientUpdate.step`, on the batches of all replicas.
+        """As `Gradient.step`, on the batches of all replicas.
 
         `shares` are of this process, one for each global step that is accumulated. Also returns
         `stop` and `late`: numbers of replicas whose process asks to stop, or finds time is over.
@@ -81,9 +81,9 @@ class ReplicatedUpdate(Update):
         return last(shares[-1].batches, shares[-1].weights, requests)
 
     def _make_functions(self):
-        """Makes the graphs of `step`, as those of `GradientUpdate`."""
-        find = self.update.gradients
-        if self.update.jit_compile:  # XLA cannot compile the sums over replicas.
+        """Makes the graphs of `step`, as those of `Gradient`."""
+        find = self.way.gradients
+        if self.way.jit_compile:  # XLA cannot compile the sums over replicas.
             find = tf.function(find, jit_compile=True, autograph=False)
 
         def of_replica(batch, weight):
@@ -115,7 +115,7 @@ class ReplicatedUpdate(Update):
         context = tf.distribute.get_replica_context()
         both = tf.concat([of_replica[-1], requests], 0)
         *gradients, sums = context.all_reduce("sum", [*of_replica[:-1], both])
-        metrics = self.update.apply(*mean([*gradients, sums[:4]]))
+        metrics = self.way.apply(*mean([*gradients, sums[:4]]))
         return {**metrics, "stop": (sums[4], tf.ones([])), "late": (sums[5], tf.ones([]))}
 
     def _in_every_replica(self, function, *signature):

@@ -18,7 +18,7 @@ from nmt_zoo.common.tensorflow_private import context
 from nmt_zoo.configuration import rules
 from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.devices.replicas import Replicas
-from nmt_zoo.training.ways.catalogue import UPDATES
+from nmt_zoo.training.ways.catalogue import WAYS
 
 SILENCE = 100  # Seconds without a heartbeat until a worker counts as lost.
 
@@ -37,7 +37,7 @@ def start_devices(options: dict[str, Any], kind: str, num_replicas: int = 0) -> 
     """
     flags = {"distribution": kind, "num_replicas": num_replicas}
     rules.check("train", {**options, **flags}, [name for name, value in flags.items() if value])
-    if kind != "none" and not UPDATES[options["update"]].takes_batches:
+    if kind != "none" and not WAYS[options["update"]].takes_batches:
         raise UserError(
             f"--distribution={kind} divides batches among devices, but --update=em and ngram_lm "
             "read the whole corpus at once; leave it out"

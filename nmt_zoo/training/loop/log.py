@@ -9,7 +9,7 @@ from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training.loop.limits import Limits
 from nmt_zoo.training.reports.tensorboard import Board
 from nmt_zoo.training.validation.evaluation import Evaluation, perplexity
-from nmt_zoo.training.ways.update import Update
+from nmt_zoo.training.ways.base import WayOfTraining
 
 
 @dataclass(eq=False)
@@ -17,7 +17,7 @@ class Log:
     """Adds up the values of steps, and records their means."""
 
     directory: ModelDirectory
-    update: Update
+    way: WayOfTraining
     limits: Limits
     state: dict[str, Any]  # Of the `Trainer`; it is read as it changes.
     # Of the steps since the last record: name -> (sum, count).
@@ -59,7 +59,7 @@ class Log:
         rate = (float(self.sums["nll"][1]) - self._tokens_before) / max(seconds, 1e-9)
         self._tokens_before = 0.0
         self.sums = {}
-        rates = self.update.rates()
+        rates = self.way.rates()
         record = {
             **means,
             "perplexity": perplexity(means["nll"]),
@@ -69,7 +69,7 @@ class Log:
         }
         self._record("train", record)
         self._show(means["loss"], rates, rate)
-        return self.update.progress_line(self.state["step"], means)
+        return self.way.progress_line(self.state["step"], means)
 
     def _show(self, loss, rates, rate):
         self.shown = {"epoch": self.epoch()}
@@ -77,7 +77,7 @@ class Log:
             self.shown["loss"] = f"{loss:.3f}"
         if "learning_rate" in rates:
             self.shown["rate"] = f"{rates['learning_rate']:.2g}"
-        step, warmup_steps = self.state["step"], self.update.warmup_steps
+        step, warmup_steps = self.state["step"], self.way.warmup_steps
         if step < warmup_steps:
             self.shown["warm-up"] = f"{step:,} of {warmup_steps:,}"
         self.shown["tokens/s"] = f"{rate:,.0f}"

@@ -19,7 +19,7 @@ from nmt_zoo.training.stopping import stop_on_signals
 from nmt_zoo.training.validation.best_weights import BestWeights
 from nmt_zoo.training.validation.evaluation import CRITERIA, Evaluation
 from nmt_zoo.training.validation.length_penalty import PenaltyChoice
-from nmt_zoo.training.ways.update import Update
+from nmt_zoo.training.ways.base import WayOfTraining
 
 SAVE_SECONDS = 300.0  # Most seconds between checkpoints, and so of work that a kill loses.
 
@@ -29,7 +29,7 @@ class Trainer:
     """Trains a model until a limit is reached; can be stopped and resumed at any step."""
 
     directory: ModelDirectory  # Started.
-    update: Update
+    way: WayOfTraining
     epochs: Epochs  # Of the text to train on.
     evaluator: Callable[[], Evaluation]
     limits: Limits
@@ -41,8 +41,8 @@ class Trainer:
     penalty_choice: PenaltyChoice | None = None  # None: no length penalty is chosen.
 
     def __post_init__(self):
-        self.best = BestWeights(self.directory, self.update, self.keep_best_by)
-        self.variables = self.update.variables()
+        self.best = BestWeights(self.directory, self.way, self.keep_best_by)
+        self.variables = self.way.variables()
         self.taken = None  # The last step, until it is counted: (number, batches, values).
         self.saved = None  # Of the newest checkpoint: (step, step of the last validation).
         self.saved_at = None  # `time.monotonic()` of the newest checkpoint.
@@ -62,7 +62,7 @@ class Trainer:
         }
         chooses = self.penalty_choice is not None
         self.budget = Budget(self.limits, self.state, self.began, chooses_penalty=chooses)
-        self.log = Log(self.directory, self.update, self.limits, self.state)
+        self.log = Log(self.directory, self.way, self.limits, self.state)
 
     def run(self) -> int:
         """Trains; resumes the run in the directory if there is a checkpoint.
@@ -113,7 +113,7 @@ class Trainer:
         if not self.stop:
             ending = Ending(
                 directory=self.directory,
-                model=self.update.model,
+                model=self.way.model,
                 step=self.state["step"],
                 best=self.best,
                 evaluator=self.evaluator,
@@ -134,7 +134,7 @@ class Trainer:
         """Returns the largest number of steps that the limits allow, or None without a limit."""
         most = [self.limits.max_steps] if self.limits.max_steps else []
         if self.limits.max_epochs:
-            by_batches = self.update.takes_batches
+            by_batches = self.way.takes_batches
             an_epoch = self.epochs.num_updates(self.accumulate_steps) if by_batches else 1
             most.append(self.limits.max_epochs * an_epoch)
         return min(most, default=None)
@@ -174,9 +174,9 @@ class Trainer:
 
     def _epoch(self):
         state, limits = self.state, self.limits
-        left = iter(self.update.examples(state["batch"], self._batches))
+        left = iter(self.way.examples(state["batch"], self._batches))
         while group := list(itertools.islice(left, self.accumulate_steps)):
-            values = self.update.step(*group)
+            values = self.way.step(*group)
             # Counts the step before this one: waiting for its values would idle an accelerator if
             # this step were not yet under way.
             self._count()
@@ -246,9 +246,9 @@ class Trainer:
         if state["evaluated_step"] == state["step"]:
             return
         self._count()
-        self._check_finite(model_arrays(self.update.model))
+        self._check_finite(model_arrays(self.way.model))
         began = time.monotonic()
-        with self.update.for_validation():
+        with self.way.for_validation():
             evaluation = self.devices.score(self.evaluator)
             if evaluation is None:
                 return
@@ -259,10 +259,10 @@ class Trainer:
                 state["evaluations_since_best"] = 0
             elif not is_again:
                 state["evaluations_since_best"] += 1
-            weights = model_arrays(self.update.model)
+            weights = model_arrays(self.way.model)
             kept = self.best.offer(weights, evaluation, state["step"])
         if not is_again:
-            self.update.after_validation(state["evaluations_since_best"])
+            self.way.after_validation(state["evaluations_since_best"])
         state["evaluated_step"] = state["step"]
         self.log.validation(evaluation)
         verdict = self._verdict(evaluation, better, kept)

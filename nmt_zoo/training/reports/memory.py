@@ -10,14 +10,14 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_zoo.common.memory import available_bytes, in_words, status
-from nmt_zoo.training.ways.update import Update
+from nmt_zoo.training.ways.base import WayOfTraining
 
 _SHARES = (0.25, 0.5, 1.0)
 _MOST = 64  # Largest batch tried on an accelerator, as a multiple of the largest planned batch.
 
 
 def report(
-    update: Update, largest: tuple[int, int, int], *, available: float | None = None
+    way: WayOfTraining, largest: tuple[int, int, int], *, available: float | None = None
 ) -> Iterator[str]:
     """Measures updates up to the size of the largest batch; changes the model's weights.
 
@@ -37,7 +37,7 @@ def report(
         began = time.monotonic()
         if device is None and _predicted(measured, count) > available:
             break
-        peak = _peak(update, count, tokens, device)
+        peak = _peak(way, count, tokens, device)
         if peak is None:
             too_many = count
             yield f"an update of {count:,} x {max(tokens)} tokens: not enough memory"
@@ -65,13 +65,13 @@ def _predicted(measured, count):
     return most + (count - more) * max(most - less, 0) / (more - fewer)
 
 
-def _peak(update, rows, tokens, device):
+def _peak(way, rows, tokens, device):
     """Returns the peak memory of an update in bytes, or None if memory does not suffice."""
     batch = {}
     for name, length, size in zip(
         ("source_ids", "target_ids"),
         tokens,
-        (update.model.source_vocab_size, update.model.target_vocab_size),
+        (way.model.source_vocab_size, way.model.target_vocab_size),
         strict=True,
     ):
         # The most frequent words follow the special ids at the beginning of a vocabulary.
@@ -79,7 +79,7 @@ def _peak(update, rows, tokens, device):
     batch = {name: tf.cast(ids, tf.int32) for name, ids in batch.items()}
     _reset_peak(device)
     try:
-        values = update.step(batch)
+        values = way.step(batch)
     except tf.errors.ResourceExhaustedError:
         return None
     float(values["loss"][0])  # Waits for the update.

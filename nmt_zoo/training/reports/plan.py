@@ -108,8 +108,8 @@ def lines_of(run: Run) -> Iterator[str]:
         yield ""
     epochs = run.epochs
     corpus = epochs.corpus_of(0)
-    if not run.update.takes_batches:
-        yield from run.update.describe(run)
+    if not run.way.takes_batches:
+        yield from run.way.describe(run)
         yield from examples(corpus, run.tokenizer, epochs.first)
         return
     update = timing.update_to_try(run)

@@ -6,7 +6,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
 from nmt_zoo.training.finite_check import ADVICE
 from nmt_zoo.training.validation.evaluation import Evaluation
-from nmt_zoo.training.ways.update import Update
+from nmt_zoo.training.ways.base import WayOfTraining
 
 
 class BestWeights:
@@ -20,12 +20,12 @@ class BestWeights:
         are_judged: whether the score decides. Otherwise the last weights are the best.
     """
 
-    def __init__(self, directory: ModelDirectory, update: Update, by: str):
+    def __init__(self, directory: ModelDirectory, way: WayOfTraining, by: str):
         self.directory = directory
-        self.update = update
+        self.way = way
         self.by = by
         self.figures = None
-        self.are_judged = by == "bleu" or update.judged_by_perplexity
+        self.are_judged = by == "bleu" or way.judged_by_perplexity
 
     def find(self) -> bool:
         """Reads the scores of an earlier process; returns whether there is a best.npz."""
@@ -40,7 +40,7 @@ class BestWeights:
         """
         better = evaluation.is_better(self.figures if self.are_judged else None, self.by)
         if better:
-            for directory, model in self.update.companions().items():
+            for directory, model in self.way.companions().items():
                 directory.write_best(model_arrays(model), {"step": step})
             self.directory.write_best(arrays, {"step": step, **evaluation.figures(), **more})
             self.figures = evaluation.figures()
@@ -59,6 +59,6 @@ class BestWeights:
                 f"{self.directory.path}: no validation was finite up to step {step:,}, so there is "
                 f"no model to keep; {ADVICE}"
             )
-        for directory, model in self.update.companions().items():
+        for directory, model in self.way.companions().items():
             if directory.best_state() is None:
                 directory.write_best(model_arrays(model), {"step": step})

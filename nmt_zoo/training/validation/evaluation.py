@@ -14,7 +14,7 @@ from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.decoding.scores import USUAL, ZERO, corpus_scores
 from nmt_zoo.decoding.translator import Translator
-from nmt_zoo.training.ways.update import Update
+from nmt_zoo.training.ways.base import WayOfTraining
 
 # Scores by which the best weights are chosen.
 CRITERIA = ("perplexity", "bleu")
@@ -102,7 +102,7 @@ def _longest(corpus):
 class Evaluator:
     """Scores a model with its current weights."""
 
-    update: Update  # Of the model, for its `evaluate`.
+    way: WayOfTraining  # Of the model, for its `evaluate`.
     translator: Translator  # Of the same model, usually greedy.
     corpus: EncodedCorpus  # For perplexity.
     # For BLEU; may be the head of the corpus, or empty. Lines whose reference is blank are not
@@ -165,7 +165,7 @@ class Evaluator:
         """Returns the (negative log-likelihood, number of tokens) of some batches."""
         nll = tokens = 0.0
         for batch in some:
-            batch_nll, batch_tokens = self.update.evaluate(batch)["nll"]
+            batch_nll, batch_tokens = self.way.evaluate(batch)["nll"]
             nll += float(batch_nll)
             tokens += float(batch_tokens)
         return nll, tokens
@@ -179,7 +179,7 @@ class Evaluator:
         return scores["bleu"].score
 
     def _attention(self, source_line, target_ids):
-        model, tokenizer = self.update.model, self.translator.tokenizer
+        model, tokenizer = self.way.model, self.translator.tokenizer
         if not (model.has_alignment and target_ids):
             return None
         (source_ids,) = tokenizer.source.encode([source_line])

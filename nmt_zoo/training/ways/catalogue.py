@@ -1,4 +1,4 @@
-"""Lists the ways of training, and the ways that suit each model."""
+"""Lists the ways of training by name, and chooses the one of a model."""
 
 from collections.abc import Iterable
 
@@ -6,38 +6,22 @@ from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration import rules
 from nmt_zoo.configuration.options import AUTO
-from nmt_zoo.models.fertility import FertilityModel
-from nmt_zoo.models.ibm import AlignmentModel
-from nmt_zoo.models.ngram import NgramLanguageModel
-from nmt_zoo.models.phrases.table_model import TableModel
+from nmt_zoo.training.ways.base import Options, WayOfTraining
 from nmt_zoo.training.ways.counting.counting_update import Counting
 from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
 from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.phrases.tuning_update import Tuning
-from nmt_zoo.training.ways.update import Options, WayOfTraining
 
-UPDATES = {way.name: way for way in (Gradient, ExpectationMaximisation, Counting, Tuning)}
-
-# Class of models -> names of their ways of training; the first class that a model belongs to
-# decides. All other models train by gradient only.
-_WAYS = {
-    FertilityModel: ("em",),
-    AlignmentModel: ("em", "gradient"),
-    NgramLanguageModel: ("counting",),
-    TableModel: ("tuning",),
-}
-# Name of a model -> names of further ways of training, which `nmt_zoo.register` adds.
-OWN_WAYS: dict[str, list[str]] = {}
+WAYS = {way.name: way for way in (Gradient, ExpectationMaximisation, Counting, Tuning)}
 
 
 def ways_of(preset: str) -> tuple[str, ...]:
     """Returns the names of the ways in which the model of a preset can be trained."""
-    model_class = models.model_class(preset)
-    found = (names for base, names in _WAYS.items() if issubclass(model_class, base))
-    return (*next(found, ("gradient",)), *OWN_WAYS.get(preset, ()))
+    others = (name for name, way in WAYS.items() if preset in way.trains)
+    return (*models.model_class(preset).trained_by, *others)
 
 
-def update_of(preset: str, options: Options) -> type[WayOfTraining]:
+def way_of(preset: str, options: Options) -> type[WayOfTraining]:
     """Returns the `WayOfTraining` that trains a model.
 
     Raises:
@@ -50,7 +34,7 @@ def update_of(preset: str, options: Options) -> type[WayOfTraining]:
             f"--update={name}: {preset} is trained by {' or '.join(ways)}; models trained by "
             f"{name}: " + ", ".join(others)
         )
-    return UPDATES[name]
+    return WAYS[name]
 
 
 def check_options(
@@ -60,14 +44,13 @@ def check_options(
 
     Arguments are as in `WayOfTraining.check`.
     """
-    update = update_of(preset, options)
-    update.check(preset, options, given, undecided)
-    unread = [n for other in UPDATES.values() if other is not update for n in other.options]
+    way = way_of(preset, options)
+    way.check(preset, options, given, undecided)
+    unread = [name for other in WAYS.values() if other is not way for name in other.options]
     for name in filter(given.get, unread):
         if given[name] == AUTO:
             continue  # A choice of its own suits every way of training.
         raise UserError(
-            f"--{name}={options[name]}: not with --model={preset} --update={update.name}; leave it "
-            "out"
+            f"--{name}={options[name]}: not with --model={preset} --update={way.name}; leave it out"
         )
     rules.check("train", options, given)

@@ -8,11 +8,6 @@ import numpy as np
 from nmt_zoo import models
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
-from nmt_zoo.models.coverage import CoverageModel
-from nmt_zoo.models.ibm import AlignmentModel
-from nmt_zoo.models.ngram import NgramLanguageModel
-from nmt_zoo.models.phrases.phrase_model import PhraseModel
-from nmt_zoo.models.phrases.rule_model import RuleModel
 from nmt_zoo.training.ways.counting.counting import estimate
 from nmt_zoo.training.ways.expectation_maximisation.text_alignment import (
     ITERATIONS,
@@ -148,13 +143,14 @@ class RuleTables(PhraseTables):
     entries = "rules"
 
 
-# Class of models -> kind of preparation; the first class that a model belongs to decides.
-_PREPARATIONS = {
-    AlignmentModel: WordTable,
-    CoverageModel: LengthPlan,
-    NgramLanguageModel: NgramTable,
-    PhraseModel: PhraseTables,
-    RuleModel: RuleTables,
+# By the `corpus_facts` of a model's class.
+PREPARATIONS = {
+    "": Preparation,
+    "lengths": LengthPlan,
+    "word pairs": WordTable,
+    "n-grams": NgramTable,
+    "phrases": PhraseTables,
+    "rules": RuleTables,
 }
 
 
@@ -166,9 +162,7 @@ def prepare(
     `known` are the sizes of a run that is resumed from a checkpoint; None: there is no checkpoint.
     """
     preset = config["model"]
-    model_class = models.model_class(preset)
-    kinds = (kind for base, kind in _PREPARATIONS.items() if issubclass(model_class, base))
-    kind = next(kinds, Preparation)
+    kind = PREPARATIONS[models.model_class(preset).corpus_facts]
     if known is not None and kind.is_in_checkpoints:
         prepared = Preparation(corpus)
         prepared.sizes = known

@@ -22,7 +22,7 @@ from nmt_zoo.models.transformer import Transformer
 from nmt_zoo.models.transformer_simple import SimpleTransformer
 from nmt_zoo.models.word_attention import WordAttention
 from nmt_zoo.training.ways.gradient.adam import FusedAdam
-from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.gradient import Gradient
 
 PAD, BOS, EOS = 0, 2, 3
 TARGET_VOCAB = 13
@@ -511,7 +511,7 @@ def test_updates_on_one_batch_lower_its_loss(case):
     # One layer traces faster; the test of every trainable weight covers models with more layers.
     shallow = {n: 1 for n in ONE_LAYER if n in models.preset_settings(case)}
     new_model = create(case, **shallow)
-    update = GradientUpdate(new_model, FusedAdam(RATES.get(type(new_model), 0.02)))
+    update = Gradient(new_model, FusedAdam(RATES.get(type(new_model), 0.02)))
     batch = {"source_ids": ids(SOURCE), "target_ids": ids(TARGET)}
     losses = [np.divide(*update.step(batch)["nll"]) for _ in range(30)]
     assert np.isfinite(losses).all()

@@ -13,9 +13,9 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.models.word_attention import HIDDEN_SCORE, _log_mixture
-from nmt_zoo.training.ways.expectation_maximisation.em_update import EMUpdate
+from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
-from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.preparation import LengthPlan, WordTable
 from tests.unit.models.layers_test import close, random, softmax, weights_of
 from tests.unit.training.expectation_maximisation import textbook
@@ -153,7 +153,7 @@ QUESTIONS = {
 def learn(preset, batch, steps, **settings):
     """Trains on one batch; returns (model, its last negative log-likelihood)."""
     model = models.create(preset, 7, 7, **settings)
-    update = GradientUpdate(model, keras.optimizers.Adam(0.03), label_smoothing=0.0, clip_norm=0.0)
+    update = Gradient(model, keras.optimizers.Adam(0.03), label_smoothing=0.0, clip_norm=0.0)
     for _ in range(steps):
         nll = update.step(batch)["nll"][0]
     return model, float(nll)
@@ -202,7 +202,7 @@ def test_attention_translates_what_a_table_of_words_cannot():
     words = index_word_pairs(corpus)
     table = models.create("ibm1", 7, 7, num_word_pairs=words.source_words.size)
     WordTable(corpus).fill(table)
-    update = EMUpdate(table, words)
+    update = ExpectationMaximisation(table, words)
     for _ in range(50):
         update.step(words)
     attention, _ = learned("attention_ibm1")

@@ -32,7 +32,7 @@ from nmt_zoo.training.reports.tensorboard import Board
 from nmt_zoo.training.validation.evaluation import Evaluation, Evaluator, perplexity
 from nmt_zoo.training.validation.length_penalty import LEAST_LINES, PenaltyChoice
 from nmt_zoo.training.ways.gradient.adam import adam
-from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.gradient import Gradient
 from tests.tiny import SMALL, pairs
 
 LIMITS = Limits(
@@ -118,7 +118,7 @@ def trainer(
     optimizer = adam(
         learning_rate=learning_rate, warmup_steps=10, **(of_update or {}).pop("of_adam", {})
     )
-    update = GradientUpdate(directory.new_model(), optimizer, **(of_update or {}))
+    update = Gradient(directory.new_model(), optimizer, **(of_update or {}))
     limits = LIMITS._replace(**changes)
     of_epochs = dict(of_epochs or {})
     seed = of_epochs.pop("seed", 1)
@@ -146,7 +146,7 @@ def test_stops_at_the_largest_step_and_keeps_the_last_checkpoints(directory, cor
 
 def test_progress_shows_the_warm_up_and_knows_the_last_step_of_all_epochs(directory, corpus):
     run = trainer(directory, corpus, [9], max_steps=2)
-    run.update.warmup_steps = 20
+    run.way.warmup_steps = 20
     run.run()
     assert run.log.shown["warm-up"] == "2 of 20"
     num_batches = sum(1 for _ in batches(corpus, Batching(64), seed=1))
@@ -157,14 +157,14 @@ def test_progress_shows_the_warm_up_and_knows_the_last_step_of_all_epochs(direct
 
 def test_a_signal_just_before_a_validation_stops_and_saves(directory, corpus):
     run = trainer(directory, corpus, [9, 8, 7])
-    step = run.update.step
+    step = run.way.step
 
     def interrupted(*batches):
         if run.state["step"] == 3:  # The next step ends with a validation.
             run.stop.note(signal.SIGTERM)
         return step(*batches)
 
-    run.update.step = interrupted
+    run.way.step = interrupted
     assert run.run() == signal.SIGTERM
     assert directory.checkpoint_steps() == [4] and not records(directory, "valid")
 
@@ -215,8 +215,8 @@ def test_the_minutes_hold_the_start_and_the_end_of_a_run(directory, corpus, cloc
         limits = {"max_steps": 0, "max_minutes": max_minutes, "save_every_steps": 5}
         run = trainer(directory, corpus, [], more={"began": clock[0]}, **limits)
         clock[0] += 20
-        step, run.evaluator = run.update.step, Slow(scores)
-        run.update.step = lambda batch: (clock.__setitem__(0, clock[0] + 1), step(batch))[1]
+        step, run.evaluator = run.way.step, Slow(scores)
+        run.way.step = lambda batch: (clock.__setitem__(0, clock[0] + 1), step(batch))[1]
         return run
 
     run = make([9, 8, 7, 3], 1)
@@ -250,8 +250,8 @@ def test_a_run_whose_minutes_are_over_makes_no_more_updates(directory, corpus, c
         more = {"began": clock[0], "penalty_choice": choose}
         run = trainer(directory, corpus, [9 - i / 100 for i in range(99)], more=more, **limits)
         clock[0] += 10
-        step = run.update.step
-        run.update.step = lambda batch, step=step: (
+        step = run.way.step
+        run.way.step = lambda batch, step=step: (
             clock.__setitem__(0, clock[0] + 50),
             step(batch),
         )[1]
@@ -334,7 +334,7 @@ def test_the_moving_average_is_kept_and_training_goes_on_from_its_own_weights(di
     best, _ = read_archive(directory.best_path)
     last, _ = read_archive(directory.checkpoint_path(12))
     averages = [last[name] for name in sorted(last) if name.startswith("average/")]
-    names = ["model/" + v.path.split("/", 1)[1] for v in run.update.model.trainable_variables]
+    names = ["model/" + v.path.split("/", 1)[1] for v in run.way.model.trainable_variables]
     for name, average in zip(names, averages, strict=True):
         np.testing.assert_array_equal(best[name], average)
     assert any(not np.array_equal(best[name], last[name]) for name in names)
@@ -371,7 +371,7 @@ def test_the_average_is_kept_if_it_is_better(directory, corpus):
     for name, array in best.items():
         np.testing.assert_allclose(array, (ends[0][name] + ends[1][name]) / 2, atol=1e-6)
     # The training weights are still the weights of the last step.
-    now = model_arrays(run.update.model)
+    now = model_arrays(run.way.model)
     assert all(np.array_equal(ends[1][name], now[name].numpy()) for name in now)
 
 
@@ -491,7 +491,7 @@ def test_evaluation_is_the_perplexity_a_token_and_sacrebleu_of_greedy_output(
     transformer_directory, corpus, tokenizer, text
 ):
     model = transformer_directory.new_model()
-    update = GradientUpdate(model, adam(learning_rate=1e-3, warmup_steps=10))
+    update = Gradient(model, adam(learning_rate=1e-3, warmup_steps=10))
     translator = Translator(model, tokenizer, beam_size=1)
     found = Evaluator(update, translator, corpus, *text, max_tokens=64)()
 
@@ -510,7 +510,7 @@ def test_evaluation_is_the_perplexity_a_token_and_sacrebleu_of_greedy_output(
 
 
 def test_lines_without_a_reference_are_not_translated(directory, corpus, tokenizer, text):
-    update = GradientUpdate(directory.new_model(), adam(learning_rate=1e-3, warmup_steps=10))
+    update = Gradient(directory.new_model(), adam(learning_rate=1e-3, warmup_steps=10))
     translator = Translator(update.model, tokenizer, beam_size=1)
     blank = ["\u00a0" if i % 2 else line for i, line in enumerate(text[1])]
     found = Evaluator(update, translator, corpus, text[0], blank, max_tokens=64)()
@@ -520,7 +520,7 @@ def test_lines_without_a_reference_are_not_translated(directory, corpus, tokeniz
 
 
 def test_each_of_several_texts_has_its_scores(directory, corpus, tokenizer, text):
-    update = GradientUpdate(directory.new_model(), adam(learning_rate=1e-3, warmup_steps=10))
+    update = Gradient(directory.new_model(), adam(learning_rate=1e-3, warmup_steps=10))
     translator = Translator(update.model, tokenizer, beam_size=1)
     names = ["ab"[i % 2] for i in range(corpus.num_pairs)]
     whole = Evaluator(update, translator, corpus, *text, max_tokens=64)()
@@ -553,7 +553,7 @@ def test_a_line_too_long_for_a_picture_is_validated_without_one(
     directory, corpus, tokenizer, text, tmp_path
 ):
     model = directory.new_model()
-    update = GradientUpdate(model, adam(learning_rate=1e-3, warmup_steps=10))
+    update = Gradient(model, adam(learning_rate=1e-3, warmup_steps=10))
     translator = Translator(model, tokenizer, beam_size=1)
     for repeats, is_drawn in ((1, True), (500, False)):
         lines = [[" ".join([side[0]] * repeats)] for side in text]
@@ -600,10 +600,10 @@ def test_a_kill_between_best_npz_and_the_checkpoint_changes_nothing(directory, c
 
 def test_the_length_penalty_is_chosen_for_the_best_weights(directory, corpus, text, capsys):
     run = trainer(directory, corpus, [5, 8, 7, 9])  # The first weights are the best.
-    run.penalty_choice = PenaltyChoice(run.update.model, directory.tokenizer(), *text)
+    run.penalty_choice = PenaltyChoice(run.way.model, directory.tokenizer(), *text)
     run.run()
     last, _ = read_archive(directory.checkpoint_path(12))
-    now = model_arrays(run.update.model)
+    now = model_arrays(run.way.model)
     assert all(np.array_equal(last[name], now[name].numpy()) for name in now)
     chosen = json.loads(directory.search_path.read_text())
     assert f"length penalty {chosen['length_penalty']:g} from now on" in capsys.readouterr().err
@@ -655,7 +655,7 @@ def test_a_validation_that_makes_best_npz_anew_counts_once(directory, corpus):
     run = make([8, 9], 12)
     run.run()
     assert run.state["evaluations_since_best"] == 2
-    assert float(run.update.plateau.reduction) == 0.25
+    assert float(run.way.plateau.reduction) == 0.25
     assert [r["perplexity"] for r in records(directory, "valid")] == [7, 8, 9]
 
 
@@ -715,7 +715,7 @@ def test_a_perplexity_beyond_all_floats_is_not_finite_and_nothing_is_translated(
     model = directory.new_model()
     for weight in model.weights:
         weight.assign(np.full(weight.shape, 1e30))
-    update = GradientUpdate(model, adam(learning_rate=1e-3, warmup_steps=10))
+    update = Gradient(model, adam(learning_rate=1e-3, warmup_steps=10))
     found = Evaluator(update, Translator(model, tokenizer, beam_size=1), corpus, *text, 64)()
     assert not found.is_finite and found.bleu is None and not found.samples
     assert perplexity(1000.0) == math.inf and perplexity(2.0) == pytest.approx(math.exp(2))

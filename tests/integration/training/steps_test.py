@@ -30,7 +30,7 @@ def corpus(corpus):
 def trainer_of_spoilt_model(directory, corpus, **limits):
     """Makes a trainer whose loss is not finite for every batch with the rare token."""
     run = trainer(directory, corpus, [9, 8, 7, 6], **limits)
-    (table,) = run.update.model.source_embedding.trainable_variables
+    (table,) = run.way.model.source_embedding.trainable_variables
     rows = table.numpy()
     rows[UNK_ID] = HUGE
     table.assign(rows)
@@ -48,7 +48,7 @@ def test_a_step_without_a_finite_loss_changes_nothing(directory, corpus):
     run = trainer_of_spoilt_model(directory, corpus)
     batch = next(b for b in batches(corpus, Batching(64)) if UNK_ID in b["source_ids"].numpy())
     before = {name: np.array(v) for name, v in run.variables.items()}
-    assert float(run.update.step(batch)["skipped"][0]) == 1.0
+    assert float(run.way.step(batch)["skipped"][0]) == 1.0
     for name, v in run.variables.items():
         if not name.startswith("seed/"):
             np.testing.assert_array_equal(before[name], v, err_msg=name)
@@ -61,7 +61,7 @@ def test_skipped_steps_are_counted_and_their_batches_kept(directory, corpus, cap
     run = trainer_of_spoilt_model(directory, corpus, max_bad_steps=2)
     assert run.run() == 0
     assert run.state["skipped_steps"] == len(expected)
-    assert int(run.update.optimizer.iterations) == 12 - len(expected)
+    assert int(run.way.optimizer.iterations) == 12 - len(expected)
     kept = sorted(directory.bad_batch_folder.iterdir())
     assert [int(path.stem) for path in kept] == expected
     arrays, state = read_archive(kept[0])

@@ -11,7 +11,7 @@ from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.training.ways.gradient.adam import adam
-from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.gradient import Gradient
 
 TASKS = {
     "copy": list,
@@ -42,7 +42,7 @@ def test_learns(task, tmp_path):
         dropout=0.0,
         tie_embeddings="target",
     )
-    update = GradientUpdate(model, adam(learning_rate=2e-3, warmup_steps=300))
+    update = Gradient(model, adam(learning_rate=2e-3, warmup_steps=300))
     for epoch in range(15):
         for batch in batches(corpus, Batching(1024), seed=1, epoch=epoch):
             update.step(batch)

@@ -10,7 +10,6 @@ from nmt_zoo.configuration.options import (
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.models import preset_names
 from nmt_zoo.training.validation.evaluation import CRITERIA
-from nmt_zoo.training.ways.gradient.gradient import LOSS_AVERAGES
 from nmt_zoo.training.ways.gradient.precision import PRECISIONS
 from nmt_zoo.training.ways.gradient.schedules import SCHEDULES
 
@@ -20,7 +19,6 @@ from nmt_zoo.training.ways.gradient.schedules import SCHEDULES
     [
         ("schedule", SCHEDULES),
         ("precision", PRECISIONS),
-        ("loss_average", LOSS_AVERAGES),
         ("keep_best_by", CRITERIA),
     ],
 )

@@ -1,6 +1,6 @@
 """Training of an n-gram language model: its text is counted before the single step."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -9,15 +9,18 @@ import tensorflow as tf
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import VOCABULARY
 from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.training.ways.base import Options, WayOfTraining
 from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE, negative_log_likelihood
-from nmt_zoo.training.ways.update import Options, Update, WayOfTraining
 
 
 class Counting(WayOfTraining):
-    """Training of an n-gram language model, whose text is counted before the single step."""
+    """Leaves a model unchanged, since `training.ways.preparation.NgramTable` has filled it."""
 
     name = "counting"
     has_plan = False
+
+    def __init__(self, model: keras.Model):
+        self.model = model
 
     @classmethod
     def check(
@@ -40,31 +43,20 @@ class Counting(WayOfTraining):
         return directory.best_state() is not None
 
     @classmethod
-    def make(cls, run: Any, model: keras.Model) -> "CountingUpdate":
-        return CountingUpdate(model)
+    def of_run(cls, run: Any, model: keras.Model) -> "Counting":
+        return cls(model)
 
     @classmethod
     def describe(cls, run: Any) -> list[str]:
         kind, size = run.tokenizer.kind, len(run.tokenizer.target)
         return [f"vocabulary ({kind}): {size:,} entries"]
 
-
-class CountingUpdate(Update):
-    """Leaves a model unchanged, since `training.ways.preparation.NgramTable` has filled it."""
-
-    def __init__(self, model: keras.Model):
-        self.model = model
-
-    def examples(self, first: int, batches: Callable[[int], Iterable]) -> list:
-        """As `Update.examples`: one placeholder an epoch, since the step needs no example."""
-        return [None][first:]
-
     def step(self, _: Any) -> dict[str, tuple]:
-        """As `Update.step`: there is nothing left to learn."""
+        """As `WayOfTraining.step`: there is nothing left to learn."""
         return {}
 
     def variables(self) -> dict[str, Any]:
-        """As `Update.variables`: none, because a resumed run counts again."""
+        """As `WayOfTraining.variables`: none, because a resumed run counts again."""
         return {}
 
     @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)

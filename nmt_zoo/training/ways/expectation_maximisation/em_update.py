@@ -16,6 +16,7 @@ from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.training.validation.evaluation import perplexity
+from nmt_zoo.training.ways.base import Options, WayOfTraining
 from nmt_zoo.training.ways.expectation_maximisation.agreement import Directions, em_steps
 from nmt_zoo.training.ways.expectation_maximisation.chain import (
     FERTILITIES,
@@ -45,19 +46,32 @@ from nmt_zoo.training.ways.expectation_maximisation.reverse_direction import (
 )
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import WordPairs
 from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE, negative_log_likelihood
-from nmt_zoo.training.ways.update import Options, Update, WayOfTraining
 
 THREADS = min(num_cores(), 8)  # Limited, as each thread holds counts of all word pairs.
 
 
+@dataclass(eq=False)
 class ExpectationMaximisation(WayOfTraining):
-    """Training of the IBM models, the HMM and the HMM with fertilities, in one direction or two."""
+    """Expectation maximisation of an `AlignmentModel`; every iteration sets its parameters.
+
+    The first iterations may use simpler models, see `chain`.
+    """
 
     name = "em"
     options = (
         *("model1_steps", "model2_steps", "hmm_steps", "alpha", "leave_one_out"),
         "reverse_model_dir",
     )
+
+    model: AlignmentModel  # Prepared.
+    words: WordPairs  # Of the training corpus.
+    _: KW_ONLY
+    alpha: float = 0.0  # As in `iteration.maximise_translation`.
+    model1_steps: int = 0  # Iterations of Model 1 before all others.
+    model2_steps: int = 0  # Then of Model 2 by distance from the diagonal.
+    hmm_steps: int = 0  # Then, for a `FertilityModel`, of the HMM without fertilities.
+    # Whether iterations are those of `collapsed_step`, as those of a `FertilityModel` must be.
+    leave_one_out: bool = False
 
     @classmethod
     def check(
@@ -82,13 +96,13 @@ class ExpectationMaximisation(WayOfTraining):
         return reverse_directory(directory, config)
 
     @classmethod
-    def make(cls, run: Any, model: keras.Model) -> "EMUpdate":
+    def of_run(cls, run: Any, model: keras.Model) -> "ExpectationMaximisation":
         names = ("alpha", "model1_steps", "model2_steps", "hmm_steps", "leave_one_out")
         options = {name: run.options[name] for name in names}
         if not run.companion:
-            return EMUpdate(model, run.prepared.words, **options)
+            return cls(model, run.prepared.words, **options)
         both = open_reverse(run)
-        return AgreementUpdate(model, *both, reverse_directory=run.companion, **options)
+        return Agreement(model, *both, reverse_directory=run.companion, **options)
 
     @classmethod
     def closing_line(cls, run: Any, step: int) -> str | None:
@@ -101,24 +115,6 @@ class ExpectationMaximisation(WayOfTraining):
             f"the run ended at step {step:,}, within the iterations of simpler models ({flags}), "
             f"so nothing else of {run.config['model']} is trained yet; resume with more --max_steps"
         )
-
-
-@dataclass(eq=False)
-class EMUpdate(Update):
-    """Expectation maximisation of an `AlignmentModel`; every iteration sets its parameters.
-
-    The first iterations may use simpler models, see `chain`.
-    """
-
-    model: AlignmentModel  # Prepared.
-    words: WordPairs  # Of the training corpus.
-    _: KW_ONLY
-    alpha: float = 0.0  # As in `iteration.maximise_translation`.
-    model1_steps: int = 0  # Iterations of Model 1 before all others.
-    model2_steps: int = 0  # Then of Model 2 by distance from the diagonal.
-    hmm_steps: int = 0  # Then, for a `FertilityModel`, of the HMM without fertilities.
-    # Whether iterations are those of `collapsed_step`, as those of a `FertilityModel` must be.
-    leave_one_out: bool = False
 
     def __post_init__(self):
         model, words = self.model, self.words
@@ -266,10 +262,11 @@ class EMUpdate(Update):
         return {"nll": negative_log_likelihood(self.model, batch)}
 
 
-class AgreementUpdate(EMUpdate):
+class Agreement(ExpectationMaximisation):
     """Training of two prepared `AlignmentModel`s, one for each direction, to agree.
 
-    Without a `reverse_directory`, the reverse model is not saved. `options` as `EMUpdate`.
+    Without a `reverse_directory`, the reverse model is not saved. `options` are those of
+    `ExpectationMaximisation`.
     """
 
     def __init__(
@@ -283,7 +280,7 @@ class AgreementUpdate(EMUpdate):
     ):
         super().__init__(model, directions.forward, **options)
         self.corpus = directions
-        self.reverse = EMUpdate(reverse_model, directions.reverse, **options)
+        self.reverse = ExpectationMaximisation(reverse_model, directions.reverse, **options)
         if self.posteriors is not None:
             for update in (self, self.reverse):  # Both directions count what they agree on.
                 update.counted = tf.Variable(update.posteriors)
@@ -294,7 +291,7 @@ class AgreementUpdate(EMUpdate):
         return {**super().variables(), **reverse}
 
     def step(self, directions: Directions) -> dict[str, tuple]:
-        """As `EMUpdate.step` for the forward direction, and `reverse_log_likelihood`."""
+        """Makes one iteration; returns the forward direction's values, and the reverse one's."""
         forward, reverse = self._iterate([self, self.reverse], directions)
         return {**self._means(forward), "reverse_log_likelihood": (reverse, 1)}
 

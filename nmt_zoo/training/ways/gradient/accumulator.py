@@ -32,7 +32,7 @@ def summands(gradients: list[tf.Tensor], sums: tf.Tensor) -> list[tf.Tensor]:
     """Returns what batches add up: gradients of the sum of the losses, and `sums`.
 
     `gradients` are of the mean loss of a batch. `sums` is `[4]` float32, from
-    `GradientUpdate.gradients`; the first is what the mean is over.
+    `Gradient.gradients`; the first is what the mean is over.
     """
     return [*(g * sums[0] for g in gradients), sums]
 

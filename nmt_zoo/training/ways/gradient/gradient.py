@@ -13,6 +13,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import BY_NAME
 from nmt_zoo.model_directory.directory import training_arrays
 from nmt_zoo.models import shift_right
+from nmt_zoo.training.ways.base import Options, WayOfTraining
 from nmt_zoo.training.ways.gradient.accumulator import Accumulator, mean, summands
 from nmt_zoo.training.ways.gradient.adam import adam
 from nmt_zoo.training.ways.gradient.divergences import Compared, training_losses, twice
@@ -28,10 +29,6 @@ from nmt_zoo.training.ways.gradient.moving_average import MovingAverage
 from nmt_zoo.training.ways.gradient.precision import LossScale
 from nmt_zoo.training.ways.gradient.teacher import Teacher
 from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
-from nmt_zoo.training.ways.update import Options, Update, WayOfTraining
-
-# Whether the loss is averaged over target tokens or over sentences.
-LOSS_AVERAGES = ("tokens", "sentences")
 
 # Options that a model that predicts "scores" does not take, and why.
 _NOT_WITH_SCORES = {
@@ -42,33 +39,51 @@ _NOT_WITH_SCORES = {
     "copy_share": "whose table has only the word pairs of the text",
     "token_dropout": "whose table has only the word pairs of the text",
 }
-# Options that are arguments of the update, by the same names.
-_OF_UPDATE = ["label_smoothing", "smoothing_over", "l2", "clip_norm", "loss_average"]
-_OF_UPDATE += ["jit_compile", "ema_decay", "r_drop"]
+# Options that are arguments of `Gradient`, by the same names.
+_ARGUMENTS = ["label_smoothing", "smoothing_over", "l2", "clip_norm", "loss_average"]
+_ARGUMENTS += ["jit_compile", "ema_decay", "r_drop", "warmup_steps"]
 _NOT_GUIDED = "whose alignments are not an attention that training could guide"
 
 
+@dataclass(eq=False)
 class Gradient(WayOfTraining):
-    """Training by gradient, of all models that have one."""
+    """Gradient descent on the label-smoothed cross-entropy, as one TensorFlow graph.
+
+    The loss of a model that predicts "scores" is the plain negative log-likelihood. If the model
+    computes in float16, the loss is scaled. An update whose gradient is not finite then changes
+    only the scale.
+    """
 
     name = "gradient"
     options = (
         *("max_sentences_per_batch", "accumulate_steps", "pad_to_bucket", "precision"),
         *("jit_compile", "ema_decay", "adam_beta_2", "weight_decay", "clip_norm"),
         *("learning_rate", "warmup_steps", "schedule", "decay_steps", "plateau_patience"),
-        *(
-            "loss_average",
-            "label_smoothing",
-            "smoothing_over",
-            "l2",
-            "r_drop",
-            "bpe_dropout",
-            "token_dropout",
-            "context_sentences",
-        ),
-        *("guide", "guide_weight", "teacher", "teacher_weight", "copy_share"),
+        *("loss_average", "label_smoothing", "smoothing_over", "l2", "r_drop", "bpe_dropout"),
+        *("token_dropout", "context_sentences", "copy_share"),
+        *("guide", "guide_weight", "teacher", "teacher_weight"),
     )
     takes_batches = True
+
+    model: Any  # A `TranslationModel`, built.
+    optimizer: keras.optimizers.Optimizer
+    _: KW_ONLY
+    label_smoothing: float = 0.1  # In [0, 1).
+    smoothing_over: str = "vocabulary"  # Or "words": without padding, see `losses.Wanted`.
+    l2: float = 0.0  # Factor on the squares of matrices in the loss.
+    clip_norm: float = 1.0  # Largest global norm of the gradient; 0 leaves it as it is.
+    # "tokens": the loss is divided by the number of target tokens; "sentences": by the number of
+    # sentences, so that a sentence counts in proportion to its length.
+    loss_average: str = "tokens"
+    jit_compile: bool = False  # Whether XLA compiles the update, for every shape of a batch.
+    # Decay of a `MovingAverage` of the weights, which is validated and saved in their place; 0: no
+    # average.
+    ema_decay: float = 0.0
+    r_drop: float = 0.0  # `alpha` of `divergences`, for two passes; 0: a single pass.
+    token_dropout: TokenDropout | None = None  # Of the inputs.
+    guide: Guide | None = None  # Of the attention.
+    teacher: Teacher | None = None  # From which the model learns, too.
+    warmup_steps: int = 0  # Updates during which the learning rate rises.
 
     @classmethod
     def check(
@@ -93,7 +108,7 @@ class Gradient(WayOfTraining):
                 )
 
     @classmethod
-    def make(cls, run: Any, model: keras.Model) -> Update:
+    def of_run(cls, run: Any, model: keras.Model) -> WayOfTraining:
         options = run.options
         of_schedule = {}
         if BY_NAME["decay_steps"].applies(options):
@@ -108,16 +123,15 @@ class Gradient(WayOfTraining):
             **of_schedule,
         )
         rate = options["token_dropout"]
-        update = GradientUpdate(
+        way = cls(
             model,
             optimizer,
-            **{name: options[name] for name in _OF_UPDATE},
+            **{name: options[name] for name in _ARGUMENTS},
             token_dropout=TokenDropout(rate) if rate else None,
             guide=Guide(run.guide, options["guide_weight"]) if run.guide else None,
             teacher=run.teacher,
         )
-        update.warmup_steps = options["warmup_steps"]
-        return run.devices.replicate(update)
+        return run.devices.replicate(way)
 
     @classmethod
     def closing_line(cls, run: Any, step: int) -> str | None:
@@ -129,36 +143,6 @@ class Gradient(WayOfTraining):
             "before the learning rate reached its peak; resume with a longer limit, or give fewer "
             "warm-up steps in a new --model_dir"
         )
-
-
-@dataclass(eq=False)
-class GradientUpdate(Update):
-    """Gradient descent on the label-smoothed cross-entropy, as one TensorFlow graph.
-
-    The loss of a model that predicts "scores" is the plain negative log-likelihood. If the model
-    computes in float16, the loss is scaled. An update whose gradient is not finite then changes
-    only the scale.
-    """
-
-    takes_batches = True
-    model: Any  # A `TranslationModel`, built.
-    optimizer: keras.optimizers.Optimizer
-    _: KW_ONLY
-    label_smoothing: float = 0.1  # In [0, 1).
-    smoothing_over: str = "vocabulary"  # Or "words": without padding, see `losses.Wanted`.
-    l2: float = 0.0  # Factor on the squares of matrices in the loss.
-    clip_norm: float = 1.0  # Largest global norm of the gradient; 0 leaves it as it is.
-    # "tokens": the loss is divided by the number of target tokens; "sentences": by the number of
-    # sentences, so that a sentence counts in proportion to its length.
-    loss_average: str = "tokens"
-    jit_compile: bool = False  # Whether XLA compiles the update, for every shape of a batch.
-    # Decay of a `MovingAverage` of the weights, which is validated and saved in their place; 0: no
-    # average.
-    ema_decay: float = 0.0
-    r_drop: float = 0.0  # `alpha` of `divergences`, for two passes; 0: a single pass.
-    token_dropout: TokenDropout | None = None  # Of the inputs.
-    guide: Guide | None = None  # Of the attention.
-    teacher: Teacher | None = None  # From which the model learns, too.
 
     def __post_init__(self):
         self.loss_scale = LossScale() if self.model.compute_dtype == "float16" else None

@@ -1,6 +1,6 @@
 """Training of models with a table of phrases or rules: counting it, then tuning the weights."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -14,8 +14,8 @@ from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID
 from nmt_zoo.decoding.search.own_search import copied_words
 from nmt_zoo.model_directory.directory import model_arrays
+from nmt_zoo.training.ways.base import Options, WayOfTraining
 from nmt_zoo.training.ways.phrases import tuning
-from nmt_zoo.training.ways.update import Options, Update, WayOfTraining
 
 _MOST_STEPS = 100
 _N_BEST = 40  # Translations of a line that a step adds to those of the steps before.
@@ -25,38 +25,6 @@ _SPREAD = 1e4  # Larger sums of logarithms are cut in the printed perplexity.
 
 
 class Tuning(WayOfTraining):
-    """Tuning of the feature weights on the validation text."""
-
-    name = "tuning"
-    has_plan = False
-
-    @classmethod
-    def check(
-        cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()
-    ) -> None:
-        if not 0 < options["max_steps"] <= _MOST_STEPS:
-            raise UserError(
-                f"--max_steps={options['max_steps']}: --update=tuning takes 1 to {_MOST_STEPS} "
-                "steps, and rarely gains after 10"
-            )
-
-    @classmethod
-    def make(cls, run: Any, model: keras.Model) -> "TuningUpdate":
-        lines = (side[: run.options["bleu_lines"]] for side in run.valid_lines)
-        return TuningUpdate(model, run.tokenizer, *lines, run.options["seed"])
-
-    @classmethod
-    def describe(cls, run: Any) -> list[str]:
-        sizes = len(run.tokenizer.source), len(run.tokenizer.target)
-        num_lines = min(len(run.valid_lines[0]), run.options["bleu_lines"])
-        return [
-            f"vocabularies ({run.tokenizer.kind}): {sizes[0]:,} and {sizes[1]:,} entries",
-            f"feature weights are tuned on {num_lines:,} validation lines; the perplexity is that "
-            "of the language model, which stays as it is",
-        ]
-
-
-class TuningUpdate(Update):
     """Tunes the weights of the features for BLEU.
 
     The first step leaves the weights as they are, so that they are validated, too. Every further
@@ -70,6 +38,8 @@ class TuningUpdate(Update):
         seed: of the pairs that are drawn.
     """
 
+    name = "tuning"
+    has_plan = False
     judged_by_perplexity = False
 
     def __init__(
@@ -91,9 +61,30 @@ class TuningUpdate(Update):
         self.num_found = 0  # Steps whose translations are in `found`.
         self.gain = ""
 
-    def examples(self, first: int, batches: Callable[[int], Iterable]) -> list:
-        """As `Update.examples`: one placeholder an epoch, since a step takes the whole text."""
-        return [None][first:]
+    @classmethod
+    def check(
+        cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()
+    ) -> None:
+        if not 0 < options["max_steps"] <= _MOST_STEPS:
+            raise UserError(
+                f"--max_steps={options['max_steps']}: --update=tuning takes 1 to {_MOST_STEPS} "
+                "steps, and rarely gains after 10"
+            )
+
+    @classmethod
+    def of_run(cls, run: Any, model: keras.Model) -> "Tuning":
+        lines = (side[: run.options["bleu_lines"]] for side in run.valid_lines)
+        return cls(model, run.tokenizer, *lines, run.options["seed"])
+
+    @classmethod
+    def describe(cls, run: Any) -> list[str]:
+        sizes = len(run.tokenizer.source), len(run.tokenizer.target)
+        num_lines = min(len(run.valid_lines[0]), run.options["bleu_lines"])
+        return [
+            f"vocabularies ({run.tokenizer.kind}): {sizes[0]:,} and {sizes[1]:,} entries",
+            f"feature weights are tuned on {num_lines:,} validation lines; the perplexity is that "
+            "of the language model, which stays as it is",
+        ]
 
     def step(self, _: Any) -> dict[str, tuple]:
         number = int(self.count)
@@ -168,7 +159,7 @@ class TuningUpdate(Update):
         return f"step {step:,}: {self.gain}" if self.gain else None
 
     def evaluate(self, batch: dict[str, tf.Tensor]) -> dict[str, tuple]:
-        """As `Update.evaluate`: the nll is that of the language model."""
+        """As `WayOfTraining.evaluate`: the nll is that of the language model."""
         target_ids = batch["target_ids"]
         log_probs = self.model.language_model.score(target_ids, target_ids)
         mask = tf.cast(target_ids != self.model.pad_id, tf.float32)

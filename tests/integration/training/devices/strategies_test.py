@@ -21,7 +21,7 @@ from nmt_zoo.training.devices.replicas import places
 from nmt_zoo.training.devices.replicated_update import Share
 from nmt_zoo.training.devices.strategies import read_cluster, start_devices
 from nmt_zoo.training.ways.gradient.adam import adam
-from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
 from tests.running import ROOT
 from tests.tiny import SMALL
@@ -42,7 +42,7 @@ def create_update(replicas, preset="attention_ibm2", sizes=None, drop_tokens=Fal
         settings["token_dropout"] = TokenDropout(0.5) if drop_tokens else None
         model = models.create(preset, 11, 11, **(sizes or {"width": 8}))
         optimizer = adam(**OF_ADAM, kind=replicas.make_adam)
-        return replicas.replicate(GradientUpdate(model, optimizer, **settings))
+        return replicas.replicate(Gradient(model, optimizer, **settings))
 
 
 def random_batches(count):

@@ -20,7 +20,7 @@ from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     collapsed_step,
     first_collapsed,
 )
-from nmt_zoo.training.ways.expectation_maximisation.em_update import AgreementUpdate
+from nmt_zoo.training.ways.expectation_maximisation.em_update import Agreement
 from nmt_zoo.training.ways.expectation_maximisation.iteration import POSITIONS, first_estimate
 from nmt_zoo.training.ways.expectation_maximisation.reverse_direction import reverse_directory
 from nmt_zoo.training.ways.preparation import WordTable
@@ -31,7 +31,7 @@ from tests.unit.training.expectation_maximisation.em_update_test import log_like
 
 
 def new_update(corpus, positions, **options):
-    """Returns (`AgreementUpdate`, `Directions`)."""
+    """Returns (`Agreement`, `Directions`)."""
     directions = index_directions(corpus)
     both = (corpus, EncodedCorpus(corpus.target, corpus.source))
     twins = []
@@ -39,7 +39,7 @@ def new_update(corpus, positions, **options):
         count = words.source_words.size
         twins.append(models.create("ibm1", 40, 40, positions=positions, num_word_pairs=count))
         WordTable(way).fill(twins[-1])
-    return AgreementUpdate(twins[0], directions, twins[1], **options), directions
+    return Agreement(twins[0], directions, twins[1], **options), directions
 
 
 @pytest.mark.parametrize("positions", POSITIONS)

@@ -7,7 +7,7 @@ import pytest
 from nmt_zoo import models
 from nmt_zoo.training.reports import memory
 from nmt_zoo.training.ways.gradient.adam import adam
-from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.gradient import Gradient
 
 ROWS, LENGTH = 64, 32
 SETTINGS = {"num_encoder_layers": 1, "num_decoder_layers": 1, "width": 64, "ffn_width": 256}
@@ -16,7 +16,7 @@ SETTINGS = {"num_encoder_layers": 1, "num_decoder_layers": 1, "width": 64, "ffn_
 @pytest.fixture(scope="module")
 def update():
     model = models.create("transformer_tiny", 5000, 5000, **SETTINGS)
-    return GradientUpdate(model, adam(learning_rate=1e-3, warmup_steps=10))
+    return Gradient(model, adam(learning_rate=1e-3, warmup_steps=10))
 
 
 def lines(update, **options):

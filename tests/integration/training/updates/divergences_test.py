@@ -8,7 +8,7 @@ import tensorflow as tf
 from nmt_zoo import models
 from nmt_zoo.models.ensemble import Ensemble
 from nmt_zoo.training.ways.gradient import divergences, losses
-from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.gradient.losses import Wanted, smoothed_cross_entropy
 from nmt_zoo.training.ways.gradient.teacher import Taught, Teacher
 from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
@@ -145,7 +145,7 @@ def update_of(dropout, alpha, preset="transformer_tiny", **settings):
     if preset == "transformer_tiny":
         settings = {**SMALL, **settings, "dropout": dropout}
     model = models.create(preset, 11, 11, **settings)
-    return GradientUpdate(model, keras.optimizers.SGD(1.0), clip_norm=0, r_drop=alpha)
+    return Gradient(model, keras.optimizers.SGD(1.0), clip_norm=0, r_drop=alpha)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
 from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.run import Run
 from nmt_zoo.training.ways.gradient.adam import FusedAdam, adam
-from nmt_zoo.training.ways.gradient.gradient import Gradient, GradientUpdate
+from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.gradient.moving_average import MovingAverage
 from nmt_zoo.training.ways.gradient.teacher import make_teacher
 from tests.tiny import SMALL
@@ -47,7 +47,7 @@ def create_update(**settings):
         dropout=0.0,
         tie_embeddings="none",
     )
-    return GradientUpdate(model, keras.optimizers.SGD(1.0), **settings)
+    return Gradient(model, keras.optimizers.SGD(1.0), **settings)
 
 
 def change(update, of_batch):
@@ -300,7 +300,7 @@ def test_an_update_is_made_with_the_options_of_its_run(tmp_path):
         teacher=make_teacher(options),
         **no_data,
     )
-    update = Gradient.make(run, model)
+    update = Gradient.of_run(run, model)
     rate, optimizer = update.plateau, update.optimizer
     found = {
         **{name: getattr(update, name) for name in ("label_smoothing", "clip_norm", "r_drop")},

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.training.ways.gradient.adam import adam
-from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.gradient.guided_alignment import Guide, cross_entropy
 from tests.tiny import SMALL, small_settings
 
@@ -73,7 +73,7 @@ def update_of(preset="transformer_tiny", guide=None, settings=None, **options):
     generator = np.random.default_rng(0)
     for weight in model.trainable_variables:
         weight.assign_add(generator.normal(size=weight.shape) * 0.2)
-    return GradientUpdate(model, keras.optimizers.SGD(1.0), clip_norm=0, guide=guide, **options)
+    return Gradient(model, keras.optimizers.SGD(1.0), clip_norm=0, guide=guide, **options)
 
 
 def gradients(update):
@@ -129,7 +129,7 @@ def test_updates_teach_the_attention_and_leave_the_guide_as_it_is(aligner):
     keras.utils.set_random_seed(0)
     model = models.create("transformer_tiny", V, V, **GUIDED["transformer_tiny"])
     optimizer = adam(learning_rate=0.01, warmup_steps=1, schedule="constant")
-    update = GradientUpdate(model, optimizer, guide=Guide(aligner, 1.0))
+    update = Gradient(model, optimizer, guide=Guide(aligner, 1.0))
 
     def distance():
         ids = BATCH["source_ids"], BATCH["target_ids"]

@@ -10,7 +10,7 @@ import tensorflow as tf
 from nmt_zoo import models
 from nmt_zoo.models.layers.blocks import LayerNorm
 from nmt_zoo.training.ways.gradient.adam import adam
-from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.gradient.precision import PRECISIONS, LossScale, comparison, faster
 from tests.integration.models.contract_test import CASES, RATES, TARGET_VOCAB, source_vocab
 
@@ -48,7 +48,7 @@ def create_update(preset, precision="float32", jit_compile=False, optimizer=None
     model = models.create(preset, source_vocab(preset), TARGET_VOCAB, **settings)
     rate = OWN_RATES.get(preset, RATES.get(type(model), 0.005))
     optimizer = optimizer or keras.optimizers.Adam(rate)
-    return GradientUpdate(model, optimizer, jit_compile=jit_compile, **more)
+    return Gradient(model, optimizer, jit_compile=jit_compile, **more)
 
 
 def losses(preset, steps, **way):

@@ -11,7 +11,7 @@ from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.model_directory.directory import restore
-from nmt_zoo.training.ways.expectation_maximisation.em_update import EMUpdate
+from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
 from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     POSITIONS,
     Estimate,
@@ -27,7 +27,7 @@ from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
     UniformEstimate,
 )
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
-from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.preparation import WordTable, length_model
 from tests.unit.training.expectation_maximisation import textbook
 
@@ -49,7 +49,7 @@ def create(words, corpus, positions="uniform", **settings):
 def trained(corpus, positions, steps, **options):
     """Returns (update, its log-likelihoods) after some iterations."""
     words = index_word_pairs(corpus)
-    update = EMUpdate(create(words, corpus, positions), words, **options)
+    update = ExpectationMaximisation(create(words, corpus, positions), words, **options)
     history = [update.step(words)["log_likelihood"][0] for _ in range(steps)]
     return update, history
 
@@ -171,7 +171,7 @@ def test_lengths_are_those_of_the_regression():
 
 def by_gradient(model, corpus, steps):
     """Returns the log-likelihood after gradient descent on the whole corpus at once."""
-    update = GradientUpdate(model, keras.optimizers.Adam(0.1), label_smoothing=0.0, clip_norm=0)
+    update = Gradient(model, keras.optimizers.Adam(0.1), label_smoothing=0.0, clip_norm=0)
     (batch,) = batches(corpus, Batching(10000))
     for _ in range(steps):
         update.step(batch)

@@ -14,7 +14,10 @@ from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     fertilities,
     first_collapsed,
 )
-from nmt_zoo.training.ways.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
+from nmt_zoo.training.ways.expectation_maximisation.em_update import (
+    Agreement,
+    ExpectationMaximisation,
+)
 from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
 from nmt_zoo.training.ways.preparation import WordTable
 from tests.unit.training.expectation_maximisation import textbook
@@ -39,8 +42,8 @@ def new_update(corpus, *, both=False):
         twins.append(models.create("hmm_fertility", 40, 40, num_word_pairs=count))
         WordTable(way).fill(twins[-1])
     if both:
-        return AgreementUpdate(twins[0], directions, twins[1], **OPTIONS), directions
-    return EMUpdate(twins[0], directions.forward, **OPTIONS), directions.forward
+        return Agreement(twins[0], directions, twins[1], **OPTIONS), directions
+    return ExpectationMaximisation(twins[0], directions.forward, **OPTIONS), directions.forward
 
 
 def collapsed(directions):

@@ -15,7 +15,10 @@ from nmt_zoo.training.ways.expectation_maximisation import chunks, text_alignmen
 from nmt_zoo.training.ways.expectation_maximisation.agreement import index_directions
 from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText, TemporaryArrays
 from nmt_zoo.training.ways.expectation_maximisation.collapsed import expected_translation
-from nmt_zoo.training.ways.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
+from nmt_zoo.training.ways.expectation_maximisation.em_update import (
+    Agreement,
+    ExpectationMaximisation,
+)
 from nmt_zoo.training.ways.expectation_maximisation.text_alignment import train
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
 from nmt_zoo.training.ways.preparation import WordTable
@@ -51,7 +54,7 @@ def new_model(preset, corpus, words, settings):
 
 
 def new_update(preset, settings, options, *, corpus, both):
-    """Returns (`EMUpdate` of one direction or of both, what its `step` takes, the models)."""
+    """Returns (training in one direction or both, what its `step` takes, the models)."""
     ways = (corpus, EncodedCorpus(corpus.target, corpus.source))[: 1 + both]
     directions = index_directions(corpus)
     twins = [
@@ -59,8 +62,12 @@ def new_update(preset, settings, options, *, corpus, both):
         for way, words in zip(ways, directions, strict=False)
     ]
     if both:
-        return AgreementUpdate(twins[0], directions, twins[1], **options), directions, twins
-    return EMUpdate(twins[0], directions.forward, **options), directions.forward, twins
+        return Agreement(twins[0], directions, twins[1], **options), directions, twins
+    return (
+        ExpectationMaximisation(twins[0], directions.forward, **options),
+        directions.forward,
+        twins,
+    )
 
 
 @pytest.mark.parametrize("both", [False, True])

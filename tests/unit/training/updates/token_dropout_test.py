@@ -9,7 +9,7 @@ from nmt_zoo import models
 from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     UNK_ID,
 )
-from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
 from tests.tiny import SMALL
 
@@ -63,7 +63,7 @@ def test_losses_are_of_the_true_targets_and_validation_drops_nothing():
     log_probs = tf.nn.log_softmax(model(of_unknown))
     expected = -tf.reduce_sum(tf.gather(log_probs, ids, batch_dims=2)[ids != 0])
     update, plain = (
-        GradientUpdate(model, keras.optimizers.SGD(1.0), token_dropout=dropout)
+        Gradient(model, keras.optimizers.SGD(1.0), token_dropout=dropout)
         for dropout in (TokenDropout(1.0), None)
     )
     _, (_, _, nll, tokens) = update.gradients(batch)

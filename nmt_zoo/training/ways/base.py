@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -13,17 +13,27 @@ Options = dict[str, Any]  # Name -> value of training options.
 
 
 class WayOfTraining:
-    """One way of training: its options, and the `Update` that it makes; it has no instances.
+    """One way of training; an instance changes a model step by step.
 
-    A subclass sets the attributes below and defines `make`. `training.ways.catalogue` lists all
-    subclasses and the models that each one trains.
+    A subclass sets the attributes below and defines `of_run`, `step`, `evaluate` and `variables`.
+    The class of a model names those that train it, `trained_by`.
     """
 
     name: str = ""  # a value of the option `update`
     options: tuple[str, ...] = ()  # training options that only this way reads
+    defaults: ClassVar[Options] = {}  # where its defaults differ from those of all models
+    trains: tuple[str, ...] = ()  # names of models that do not name this way themselves
     # Whether a step takes batches, which devices can share, rather than the whole corpus.
     takes_batches: bool = False
     has_plan: bool = True  # whether --dry_run can show a plan of its epochs
+
+    model: keras.Model
+    warmup_steps: int = 0  # steps during which the learning rate rises (0: none)
+    # Whether a lower validation perplexity means better weights. Otherwise the weights of the last
+    # validation are kept, unless BLEU chooses.
+    judged_by_perplexity: bool = True
+
+    # Before there is a model
 
     @classmethod
     def check(
@@ -35,7 +45,7 @@ class WayOfTraining:
         """
 
     @classmethod
-    def recorded(cls, options: Options) -> dict[str, Any]:
+    def recorded(cls, options: Options) -> Options:
         """Returns the training options that config.json records."""
         return options
 
@@ -55,8 +65,8 @@ class WayOfTraining:
         return False
 
     @classmethod
-    def make(cls, run: Any, model: keras.Model) -> "Update":
-        """Makes the update of a `training.run.Run` for its prepared model."""
+    def of_run(cls, run: Any, model: keras.Model) -> "WayOfTraining":
+        """Makes the training of a `training.run.Run` for its prepared model."""
         raise NotImplementedError
 
     @classmethod
@@ -68,19 +78,7 @@ class WayOfTraining:
     def closing_line(cls, run: Any, step: int) -> str | None:
         """Returns a line to print after a run that ended at step `step`, or None."""
 
-
-class Update:
-    """Changes a model step by step.
-
-    A subclass defines `model`, `step`, `evaluate` and `variables`.
-    """
-
-    model: keras.Model
-    takes_batches: bool = False  # as `WayOfTraining`
-    warmup_steps: int = 0  # steps during which the learning rate rises (0: none)
-    # Whether a lower validation perplexity means better weights. Otherwise the weights of the last
-    # validation are kept, unless BLEU chooses.
-    judged_by_perplexity: bool = True
+    # While a model is trained
 
     def step(self, *examples: Any) -> dict[str, tuple]:
         """Changes the model; returns name -> `(sum, count)` of each measured value.
@@ -101,9 +99,10 @@ class Update:
     def examples(self, first: int, batches: Callable[[int], Iterable]) -> Iterable:
         """Returns the examples that are left of an epoch, of which `first` have been used.
 
-        `batches` returns the batches of the epoch from a number on.
+        `batches` returns the batches of the epoch from a number on. Without batches, a step has no
+        example but a placeholder, and takes the whole text, once an epoch.
         """
-        return batches(first)
+        return batches(first) if self.takes_batches else [None][first:]
 
     def rates(self) -> dict[str, float]:
         """Returns name -> number to record beside the training loss."""
