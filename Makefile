@@ -59,7 +59,8 @@ docs: .venv/docs
 # The figures and pictures in README.md and docs/, from `make demo` and docs/results/.
 figures: demo
 	$(BIN)/python benchmarks/demo_record.py
-	$(BIN)/python benchmarks/architecture_pictures.py
+	for model in $(notdir $(basename $(wildcard docs/architectures/*.svg))); do \
+	    $(BIN)/python visualize_attention.py --architecture=$$model --output=docs/architectures/$$model.svg || exit 1; done
 	$(BIN)/python benchmarks/results_table.py
 
 check: .venv/dev

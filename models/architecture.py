@@ -1,59 +1,33 @@
-"""What a model is made of, as data: a picture of its architecture is drawn from nothing else.
-
-A model describes itself in `architecture` (see `models.base.Searchable`), from its settings and its
-built layers. `describe` adds what the description leaves out, so that no weight is missing.
-"""
+"""A model's description of itself: a picture of its architecture is drawn from nothing else."""
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
-
-import keras
-
-# Kinds of parts, each with a colour of its own in pictures.
-KINDS = (
-    *("input", "embedding", "attention", "recurrent", "feed-forward", "normalisation", "table"),
-    *("search", "output"),
-)
-# Piece of the name of a layer or its class -> kind, for models that do not describe themselves.
-_HINTS = {
-    "norm": "normalisation",
-    "attention": "attention",
-    "embedding": "embedding",
-    "position": "embedding",
-    "rnn": "recurrent",
-    "lstm": "recurrent",
-    "gru": "recurrent",
-    "recurrent": "recurrent",
-    "output": "output",
-    "table": "table",
-}
 
 
 class Part(NamedTuple):
-    """A part of a model, such as an embedding or a layer.
+    """A part of a model, such as an embedding or a stack of layers.
 
-    In `lines`, shapes are in brackets, with S source tokens, T target tokens, V the size of the
-    vocabulary, and sizes as numbers; the axis of sentences is left out.
+    A model names title, kind, lines and layers; `describe` adds the shapes and the parameters.
     """
 
     title: str  # Its name in the papers.
-    kind: str  # One of `KINDS`; "" if `parts` have kinds of their own.
+    kind: str  # "input", "embedding", "attention", "recurrent", "layer", "table" or "output".
     lines: tuple[str, ...] = ()  # What it computes.
-    parameters: int = 0  # Number of its parameters that no part before it has; of all repeats.
-    parts: tuple["Part", ...] = ()  # What one repeat consists of, from input to output.
-    repeat: int = 1  # How often `parts` follow each other.
-    # It also reads what the part so many places before it read; 0: no. -1: it reads what the part
-    # before it reads, and not the output of that part.
-    skip: int = 0
-    reads: tuple[str, ...] = ()  # Titles of parts of the source side whose output it reads.
-    next_step: tuple[str, ...] = ()  # Titles of its side that read its output one position later.
+    layers: Sequence[Any] = ()  # Layers, weights or None.
+    frame: str = ""  # Title of a frame around neighbouring parts, such as the layers of a stack.
+    reads_source: bool = False  # Whether it also reads the output of the source side.
+    parameters: int = 0
 
 
 class Architecture(NamedTuple):
-    """The parts that read the source, and the parts that predict the target, each in order."""
+    """The parts that read the source, and the parts that predict the target, each in order.
 
-    source: tuple[Part, ...]  # Empty: a single column holds all parts.
-    target: tuple[Part, ...]
+    Parts without lines and layers are left out of pictures.
+    """
+
+    source: Sequence[Part]  # Empty: a single column holds all parts.
+    target: Sequence[Part]
 
     @property
     def parameters(self) -> int:
@@ -61,80 +35,57 @@ class Architecture(NamedTuple):
         return sum(part.parameters for part in (*self.source, *self.target))
 
 
-class Counter:
-    """Counts parameters of layers and variables, each variable once: shared ones count as 0."""
-
-    def __init__(self) -> None:
-        self._counted: set[int] = set()
-
-    def __call__(self, *owners: Any) -> int:
-        """Returns the number of parameters of layers, variables or None that are not counted yet.
-
-        The shapes are enough, so weights of a `models.sketch` can be counted.
-        """
-        total = 0
-        for owner in owners:
-            for weight in getattr(owner, "weights", [] if owner is None else [owner]):
-                if id(weight) not in self._counted:
-                    self._counted.add(id(weight))
-                    total += math.prod(weight.shape)
-        return total
+SOURCE_WORDS = Part("Source words", "input", ("f_1 ... f_S, the last one is </s>",))
+TARGET_WORDS = Part("Target words so far", "input", ("<s> e_1 ... e_T-1",))
+SOFTMAX = Part("Softmax", "output", ("P(e_t | e_<t, f)",))
 
 
 def describe(model: Any) -> Architecture:
-    """Returns the architecture of a model, whose parts have all parameters of the model.
+    """Completes `model.architecture()` by shapes and numbers of parameters.
 
-    Weights that `model.architecture` does not mention, such as those that a subclass adds, become a
-    part of their own.
+    Weights that two parts share count where they come first. Weights that no part has, such as
+    those that a subclass adds, become a part of their own. The shapes are enough, so the weights of
+    a `models.sketch` can be counted.
     """
-    count = Counter()
-    found = model.architecture(count)
-    rest = count(model)
-    if not rest:
-        return found
-    other = Part("Other weights", "feed-forward", (), rest)
-    return found._replace(target=(*found.target[:-1], other, found.target[-1]))
+    counted = set()
+
+    def complete(part):
+        layers = [layer for layer in part.layers if layer is not None]
+        every = [weight for layer in layers for weight in getattr(layer, "weights", [layer])]
+        weights = {id(weight): weight for weight in every if id(weight) not in counted}
+        counted.update(weights)
+        parameters = sum(math.prod(weight.shape) for weight in weights.values())
+        shared = ("the weights of another part",) if every and not weights else ()
+        lines = *part.lines, *_shapes(weights.values()), *shared
+        return part._replace(lines=lines, parameters=parameters)
+
+    source, target = ([complete(part) for part in side] for side in model.architecture())
+    rest = complete(Part("Other weights", "layer", (), (model,)))
+    if rest.parameters:
+        target.insert(-1, rest)
+    return Architecture(*([part for part in side if part.lines] for side in (source, target)))
 
 
-def of_layers(model: Any, count: Counter) -> Architecture:
+def layers_of(model: Any) -> Architecture:
     """Describes a model by its Keras layers, in the order in which they were made."""
-    parts = [
-        Part(_title(layer.name), _kind(layer), _shapes(layer), count(layer))
-        for layer in model.layers
-        if layer.weights
-    ]
-    source = ("source words [S]",) if model.reads_source else ()
-    words = Part("Words", "input", (*source, "target words so far [T]"))
-    return Architecture((), (words, *parts, softmax()))
+    titles = [layer.name.replace("_", " ").capitalize() for layer in model.layers]
+    parts = [Part(t, "layer", (), (layer,)) for t, layer in zip(titles, model.layers, strict=True)]
+    words = [SOURCE_WORDS] * model.reads_source
+    return Architecture((), (*words, TARGET_WORDS, *parts, SOFTMAX))
 
 
-def source_words(*lines: str) -> Part:
-    """Returns the input of the source side."""
-    return Part("Source words", "input", ("f [S], the last one is </s>", *lines))
+def _shapes(weights: Iterable[Any]) -> list[str]:
+    """Returns a line for each shape, with the names of the weights that have it.
 
-
-def target_words(*lines: str) -> Part:
-    """Returns the input of the target side: the translation, shifted right by `<s>`."""
-    return Part("Target words so far", "input", ("<s>, e [T], shifted right", *lines))
-
-
-def softmax(condition: str = "e_<t, f") -> Part:
-    """Returns the prediction of the next word, which the loss compares with the text."""
-    lines = (f"P(e_t | {condition}): [T, V]", "loss: cross-entropy")
-    return Part("Softmax", "output", lines)
-
-
-def _title(name: str) -> str:
-    return name.replace("_", " ").capitalize()
-
-
-def _kind(layer: keras.layers.Layer) -> str:
-    name = f"{layer.name} {type(layer).__name__}".lower()
-    return next((kind for hint, kind in _HINTS.items() if hint in name), "feed-forward")
-
-
-def _shapes(layer: keras.layers.Layer) -> tuple[str, ...]:
-    """Returns the class of a layer, and the names and shapes of its first weights."""
-    shapes = [f"{weight.name} {list(weight.shape)}" for weight in layer.weights]
-    more = (f"and {len(shapes) - 4} more",) if len(shapes) > 4 else ()
-    return (type(layer).__name__, *shapes[:4], *more)
+    Vectors are left out beside matrices, and repeated names, as of the layers of a stack.
+    """
+    weights = list(weights)
+    least = min(2, max((len(weight.shape) for weight in weights), default=0))
+    names = {}
+    for weight in weights:
+        if len(weight.shape) >= least:
+            *_, layer, name = ["", *weight.path.split("/")]
+            name = layer if name in ("kernel", "embeddings") else name
+            shape = ", ".join(f"{size:,}" for size in weight.shape)
+            names.setdefault(f"[{shape}]", {})[name.replace("_", " ")] = None
+    return [f"{', '.join(owners)} {shape}" for shape, owners in names.items()]

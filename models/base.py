@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import keras
 from keras import ops
 
-from nmt_zoo.models.architecture import Architecture, Counter, of_layers
+from nmt_zoo.models.architecture import Architecture, layers_of
 
 Tensor = Any  # A tensor or array of Keras's backend; its shape and dtype are in the docstring.
 LARGEST = 2**31 - 1  # The largest 32-bit integer.
@@ -234,12 +234,9 @@ class Searchable(keras.Model):
         """Returns what decoding reads besides the weights, after `freeze`."""
         return []
 
-    def architecture(self, count: Counter) -> Architecture:
-        """Describes the model for a picture; by default, as a list of its Keras layers.
-
-        `count` returns the number of parameters of layers and weights, once for each.
-        """
-        return of_layers(self, count)
+    def architecture(self) -> Architecture:
+        """Describes the model for a picture; by default, as a list of its Keras layers."""
+        return layers_of(self)
 
     def get_config(self) -> dict[str, Any]:
         return {

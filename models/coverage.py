@@ -4,7 +4,7 @@ from typing import Any
 
 from keras import ops
 
-from nmt_zoo.models.architecture import Counter, Part
+from nmt_zoo.models.architecture import Part
 from nmt_zoo.models.base import StepOutput, Tensor, TranslationModel, by_hypothesis, by_sentence
 from nmt_zoo.models.layers.jumps import posterior
 from nmt_zoo.models.layers.masks import HIDDEN_SCORE, TINY
@@ -79,10 +79,10 @@ class CoverageModel(TranslationModel):
         """
         return state
 
-    def _search_part(self, count: Counter) -> Part:
+    def _search_part(self) -> Part:
         """Describes what decoding adds to the predictions."""
         lines = "covers each source word once", "length a + b S, variance c S"
-        return Part("Search with coverage", "search", lines, count(self.length))
+        return Part("Search with coverage", "output", lines, (self.length,))
 
     def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
         """State, `[B, S]` each: `coverage`, and `weights`, by which the last step summed `rows`."""

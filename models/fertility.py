@@ -9,7 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from nmt_zoo.models.architecture import Architecture, Counter, Part
+from nmt_zoo.models.architecture import Architecture, Part
 from nmt_zoo.models.base import Tensor
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.layers.masks import padding_mask
@@ -80,13 +80,11 @@ class FertilityModel(AlignmentModel):
         )
         super().build(input_shape)
 
-    def architecture(self, count: Counter) -> Architecture:
-        found = super().architecture(count)
+    def architecture(self) -> Architecture:
+        source, target = super().architecture()
         lines = f"n(φ | f), φ = 0 ... {MOST} or more", "in align: factors of t"
-        counts = Part("Fertilities n", "table", lines, count(self.log_ratios), skip=-1)
-        target = list(found.target)
-        target[2] = target[2]._replace(reads=(*target[2].reads, counts.title))
-        return Architecture((*found.source, counts), tuple(target))
+        fertilities = Part("Fertilities n", "table", lines, (self.log_ratios,))
+        return Architecture((*source, fertilities), target)
 
     def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         source_mask = padding_mask(source_ids, self.pad_id)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from nmt_zoo.models.architecture import Architecture, Counter, Part, source_words
+from nmt_zoo.models.architecture import SOURCE_WORDS, Architecture, Part
 from nmt_zoo.models.base import Tensor, require, require_at_least, require_choices, require_rates
 from nmt_zoo.models.coverage import CoverageModel
 from nmt_zoo.models.layers.jumps import Jumps, arrive, first_place, move, posterior
@@ -137,23 +137,23 @@ class AlignmentModel(CoverageModel):
     def freeze(self) -> None:
         self.table.freeze()
 
-    def architecture(self, count: Counter) -> Architecture:
-        sizes = f"{self.source_vocab_size:,} × {self.target_vocab_size:,}"
-        pairs = f"logits of {self.num_word_pairs:,} word pairs" if self.num_word_pairs else sizes
-        lines = "t(e | f): a row for each word [S, V]", pairs, "softmax over e"
-        table = Part("Translation table t", "table", lines, count(self.table))
-        kind, place = self.settings["positions"], "t, of T; no word before it"
-        jumps = kind == "jumps"
-        place = "t, of T; a_t-1: the link before" if jumps else place
-        prior = *(text.format(**self.settings) for text in _PRIORS[kind]), "[T, S]; </s> is NULL"
-        title = "Prior of source positions"
-        link = {"next_step": (title,)} if jumps else {}
-        prior = Part(title, "attention", prior, count(self.positions), **link)
-        lines = "Σ_j P(a_t = j) t(e_t | f_j): [T, V]", "EM: posterior P(a_t = j | e, f)"
-        total = Part("Sum over alignments", "attention", lines, reads=(table.title,))
-        last = Part("P(e | f) = Π P(e_t | f)", "output", ("trained by EM or gradient",))
-        parts = Part("Position of target word", "input", (place,)), prior, total, last
-        return Architecture((source_words(), table), (*parts, self._search_part(count)))
+    def architecture(self) -> Architecture:
+        lines = "t(e | f): a row for each word, softmax over e"
+        table = Part("Translation table t", "table", (lines,), (self.table,))
+        prior = [text.format(**self.settings) for text in _PRIORS[self.settings["positions"]]]
+        total = "Σ_j P(a_t = j) t(e_t | f_j)", "EM: posterior P(a_t = j | e, f)"
+        target = (
+            Part("Position of target word", "input", ("t, of T; no word before it",)),
+            Part(
+                "Prior of source positions",
+                "attention",
+                (*prior, "</s> is NULL"),
+                (self.positions,),
+            ),
+            Part("Sum over alignments", "attention", total, reads_source=True),
+            self._search_part(),
+        )
+        return Architecture((SOURCE_WORDS, table), target)
 
     # Likelihood and alignment
 

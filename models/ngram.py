@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from nmt_zoo.models.architecture import Architecture, Counter, Part, target_words
+from nmt_zoo.models.architecture import SOFTMAX, TARGET_WORDS, Architecture, Part
 from nmt_zoo.models.base import (
     Searchable,
     StepOutput,
@@ -109,22 +109,13 @@ class NgramLanguageModel(Searchable):
         self.probabilities.assign(np.append(table.probabilities, np.float32(0)))
         self.backoffs.assign(table.backoffs)
 
-    def architecture(self, count: Counter) -> Architecture:
-        table = self.table_part("Table of n-grams", count)
-        last = Part("P(e_t | words before)", "output", ("[T, V], sums to 1",))
-        words = target_words(f"the last {self.order - 1} count")
-        return Architecture((), (words, table, last))
+    def architecture(self) -> Architecture:
+        return Architecture((), (TARGET_WORDS, self.table_part(), SOFTMAX))
 
-    def table_part(self, title: str, count: Counter) -> Part:
+    def table_part(self) -> Part:
         """Describes the table, for models that have a language model inside."""
-        words = f"{self.backoffs.shape[0]:,} contexts c"
-        lines = (
-            f"counted, orders 1 to {self.order}",
-            words,
-            "modified Kneser-Ney:",
-            "a(c w) + g(c) P(w | c')",
-        )
-        return Part(title, "table", lines, count(self))
+        lines = f"n-grams, orders 1 to {self.order}", "modified Kneser-Ney: a(c w) + g(c) P(w | c')"
+        return Part("Language model", "table", lines, (self,))
 
     # The trie
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from nmt_zoo.models.architecture import Architecture, Counter
+from nmt_zoo.models.architecture import SOFTMAX, SOURCE_WORDS, TARGET_WORDS, Architecture, Part
 from nmt_zoo.models.base import (
     Tensor,
     TranslationModel,
@@ -32,7 +32,6 @@ from nmt_zoo.models.layers.embeddings import Embedding
 from nmt_zoo.models.layers.masks import padding_mask
 from nmt_zoo.models.layers.recurrent import CELLS, BidirectionalLayer, RecurrentLayer
 from nmt_zoo.models.layers.recurrent_decoder import RecurrentDecoder
-from nmt_zoo.models.rnn_parts import recurrent_architecture
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -337,8 +336,39 @@ class RecurrentTranslationModel(TranslationModel):
         name = f"decoder/{len(self.decoder.stack) - 1}/cross"
         return {name: self.align(source_ids, target_ids)[:, None]}
 
-    def architecture(self, count: Counter) -> Architecture:
-        return recurrent_architecture(self, count)
+    def architecture(self) -> Architecture:
+        settings, decoder, lexical = self.settings, self.decoder, self.lexical_hidden
+        encoder_title, decoder_title = (
+            f"{len(layers)} × {settings['cell'].upper()} {name}"
+            for layers, name in ((self.encoder_layers, "encoder"), (decoder.stack, "decoder"))
+        )
+        directions = "in both directions" if settings["bidirectional"] else "in one direction"
+        order = ("the source from its end",) * self.reverse_source
+        source = (
+            SOURCE_WORDS,
+            Part("Source embedding", "embedding", (), (self.source_embedding,)),
+            Part("Convolution", "layer", (), (self.convolution,)),
+            Part(encoder_title, "recurrent", (directions, *order), self.encoder_layers),
+            Part("First state of decoder", "layer", (), self.start_projections),
+        )
+        has_start = settings["initial_state"] != "zero"
+        score = f"{settings['score'].replace('_', ' ')} score, one head"
+        query = f"reads the state {'before' if settings['attend_before'] else 'after'} each step"
+        fed = ("read again by the next step",) * settings["input_feeding"]
+        attention = (
+            Part("Attention", "attention", (score, query), (decoder.attention,), reads_source=True),
+            Part("Context and state", "layer", ("joined", *fed), (decoder.combination,)),
+        )
+        target = (
+            TARGET_WORDS,
+            Part("Target embedding", "embedding", (), (self.target_embedding,)),
+            Part(decoder_title, "recurrent", (), decoder.stack, reads_source=has_start),
+            *(attention if decoder.attention is not None else ()),
+            Part("Lexical translation", "layer", (), (lexical, self.lexical_output)),
+            Part("Output layer", "output", (), (self.output_layer,)),
+            SOFTMAX,
+        )
+        return Architecture(source, target)
 
 
 def reversed_order(source_mask: Tensor) -> Tensor:

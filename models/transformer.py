@@ -7,12 +7,11 @@ import keras
 from keras import ops
 
 from nmt_zoo.models.architecture import (
+    SOFTMAX,
+    SOURCE_WORDS,
+    TARGET_WORDS,
     Architecture,
-    Counter,
     Part,
-    softmax,
-    source_words,
-    target_words,
 )
 from nmt_zoo.models.base import (
     Frozen,
@@ -29,7 +28,6 @@ from nmt_zoo.models.base import (
     settings_of,
     shift_right,
 )
-from nmt_zoo.models.layers import layer_parts
 from nmt_zoo.models.layers.attention import MAX_DISTANCE, POSITIONS
 from nmt_zoo.models.layers.blocks import ACTIVATIONS
 from nmt_zoo.models.layers.caches import padded
@@ -260,45 +258,33 @@ class Transformer(TranslationModel):
             **{f"decoder/{i}/cross": weights for i, weights in enumerate(cross_maps)},
         }
 
-    def architecture(self, count: Counter) -> Architecture:
-        encoder, decoder = self.encoder.layers, self.decoder.layers
-        inner = layer_parts.encoder_layer(encoder[0])
-        source = (
-            source_words(),
-            *self._input_parts("source", "S", count),
-            layer_parts.stack("encoder layer", encoder, inner, count),
-            *layer_parts.last_norm(self.encoder.norm, "Encoder", count),
-        )
-        memory = source[-1].title
-        inner = layer_parts.decoder_layer(decoder[0], memory)
-        target = (
-            target_words(),
-            *self._input_parts("target", "T", count),
-            layer_parts.stack("decoder layer", decoder, inner, count),
-            *layer_parts.last_norm(self.decoder.norm, "Decoder", count),
-            self._output_part(count),
-            softmax(),
-        )
-        return Architecture(source, target)
+    def architecture(self) -> Architecture:
+        source = SOURCE_WORDS, *self._parts("source", self.encoder, "encoder")
+        target = TARGET_WORDS, *self._parts("target", self.decoder, "decoder")
+        layers = self.output_layer or self.target_embedding, self.output_bias
+        output = Part("Output layer", "output", (), layers)
+        return Architecture(source, (*target, output, SOFTMAX))
 
-    def _input_parts(self, side, axis, count):
-        """Describes the embedding of a side, its positions and its normalisation."""
-        table, add = getattr(self, f"{side}_embedding"), getattr(self, f"{side}_input")
-        scale = (f"times √{self.width}",) if self.settings["scale_embeddings"] else ()
-        yield layer_parts.embedding(f"{side.title()} embedding", table, count, axis, *scale)
-        if add.positions is not None:
-            line = f"a vector for each: [{axis}, {self.width}]"
-            title = f"Add {self.settings['positions']} positions"
-            yield Part(title, "embedding", (line,), count(add.positions))
-        yield from layer_parts.last_norm(add.norm, "Embedding", count)
-
-    def _output_part(self, count):
-        parameters = count(self.output_layer, self.output_bias)
-        ties = {"all": "tied to both embeddings", "target": "tied to the target embedding"}
-        tied = ties.get(self.settings["tie_embeddings"])
-        lines = (f"W: {tied}",) if tied else ()
-        shape = f"logits x W, W: [{self.width}, V = {self.target_vocab_size:,}]"
-        return Part("Output layer", "output", (shape, *lines), parameters)
+    def _parts(self, side, stack, name):
+        """Describes the embedding and the layers of a side."""
+        settings, heads = self.settings, self.settings["num_heads"]
+        inputs = getattr(self, f"{side}_embedding"), getattr(self, f"{side}_input")
+        positions = f"{settings['positions']} positions"
+        yield Part(f"{side.title()} embedding", "embedding", (positions,), inputs)
+        frame = f"{len(stack.layers)} × {name}"
+        heads = (f"{heads} heads of {self.width // heads}",)
+        masked = heads + ("no later words",) * (side == "target")
+        for title, kind, lines, sub_layer in (
+            ("Self-attention", "attention", masked, "self_attention"),
+            ("Cross-attention", "attention", heads, "cross_attention"),
+            ("Feed-forward", "layer", (settings["activation"],), "feed_forward"),
+        ):
+            layers = [getattr(layer, sub_layer, None) for layer in stack.layers]
+            if layers[0] is not None:
+                yield Part(title, kind, lines, layers, frame, sub_layer == "cross_attention")
+        norm = "before" if settings["norm"] == "pre" else "after"
+        lines = (f"{norm} every sub-layer, with a residual",)
+        yield Part("Layer normalisation", "layer", lines, (stack,), frame)
 
     def _alignment(self, cross_maps):
         """Selects the attention that aligns: `[B, H, T, S]` of every layer -> `[B, T, S]`."""

@@ -9,14 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from nmt_zoo.models.architecture import (
-    Architecture,
-    Counter,
-    Part,
-    softmax,
-    source_words,
-    target_words,
-)
+from nmt_zoo.models.architecture import SOFTMAX, SOURCE_WORDS, TARGET_WORDS, Architecture, Part
 from nmt_zoo.models.base import (
     Tensor,
     TranslationModel,
@@ -29,7 +22,6 @@ from nmt_zoo.models.base import (
     settings_of,
     shift_right,
 )
-from nmt_zoo.models.layers import layer_parts
 from nmt_zoo.models.layers.attention_scores import SourceAttention
 from nmt_zoo.models.layers.blocks import FeedForward
 from nmt_zoo.models.layers.caches import appended, padded, seen
@@ -223,47 +215,28 @@ class SimpleTransformer(TranslationModel):
     def output_weights(self) -> tuple[Tensor, Tensor | None]:
         return dense_weights(self.output_layer)
 
-    def architecture(self, count: Counter) -> Architecture:
-        source = (
-            source_words(),
-            *self._side_parts("source", "S", self.encoder_layers, count),
-        )
-        cross = layer_parts.source_attention(
-            "Cross-attention",
-            self.cross_attention,
-            count,
-            f"h from below: [T, {self.width}]",
-            f"m of encoder: [S, {self.width}]",
-            reads=(source[-1].title,),
-        )
+    def architecture(self) -> Architecture:
+        source = SOURCE_WORDS, *self._parts("source", self.encoder_layers, "encoder")
         target = (
-            target_words(),
-            *self._side_parts("target", "T", self.decoder_layers, count),
-            cross,
-            Part("Add", "normalisation", skip=1),
-            layer_parts.output(self.output_layer, count),
-            softmax(),
+            TARGET_WORDS,
+            *self._parts("target", self.decoder_layers, "decoder"),
+            Part("Cross-attention", "attention", ("one head",), (self.cross_attention,), "", True),
+            Part("Output layer", "output", (), (self.output_layer,)),
+            SOFTMAX,
         )
         return Architecture(source, target)
 
-    def _side_parts(self, side, axis, layers, count):
-        """Describes embedding, positions and layers of a side."""
-        table = getattr(self, f"{side}_embedding")
+    def _parts(self, side, layers, name):
+        """Describes the embedding, positions and layers of a side."""
         positions = self.source_positions if side == "source" else self.positions
-        yield layer_parts.embedding(f"{side.title()} embedding", table, count, axis)
-        line = f"a vector for each: [{self.max_length}, {self.width}]"
-        yield Part("Add learned positions", "embedding", (line,), count(positions))
-        own, first = Counter(), layers[0]
-        masked = ("mask: no later words",) if side == "target" else ()
-        lines = f"h, m from below: [{axis}, {self.width}]", *masked
-        title = "Masked self-attention" if masked else "Self-attention"
-        inner = (
-            layer_parts.source_attention(title, first.self_attention, own, *lines),
-            layer_parts.feed_forward(first.feed_forward, own),
-            Part("Add", "normalisation", skip=1),
-        )
-        name = "encoder layer" if side == "source" else "decoder layer"
-        yield layer_parts.stack(name, layers, inner, count)
+        inputs = getattr(self, f"{side}_embedding"), positions
+        frame = f"{len(layers)} × {name}"
+        yield Part(f"{side.title()} embedding", "embedding", ("learned positions",), inputs)
+        attention = [layer.self_attention for layer in layers]
+        feed_forward = [layer.feed_forward for layer in layers]
+        heads = "one head" + ", no later words" * (side == "target")
+        yield Part("Self-attention", "attention", (heads,), attention, frame)
+        yield Part("Feed-forward", "layer", ("with a residual",), feed_forward, frame)
 
     def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
         """Context: `source_mask [B, S]`; cross-attention `keys [B, D, S]`, `values [B, S, D]`."""

@@ -9,10 +9,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from nmt_zoo.models.architecture import Architecture, Counter, Part, softmax, source_words
+from nmt_zoo.models.architecture import SOFTMAX, SOURCE_WORDS, Architecture, Part
 from nmt_zoo.models.base import Tensor, require_at_least, require_choices
 from nmt_zoo.models.coverage import CoverageModel
-from nmt_zoo.models.layers import layer_parts
 from nmt_zoo.models.layers.embeddings import Embedding
 from nmt_zoo.models.layers.masks import HIDDEN_SCORE, TINY, masked_softmax, padding_mask
 
@@ -121,33 +120,20 @@ class WordAttention(CoverageModel):
     def align_sizes(self) -> tuple[int, int]:
         return self.target_vocab_size if self.is_mixture else 0, 1
 
-    def architecture(self, count: Counter) -> Architecture:
-        table = layer_parts.embedding("Source embedding V", self.source_embedding, count, "S")
-        size = f"V = {self.target_vocab_size:,}"
-        logits = "Target embeddings U", "output", (f"[{self.settings['width']}, {size}]",)
-        logits = Part(*logits, count(self.output_layer))
-        places = ("a = 1 / S",)
-        if self.target_positions is not None:
-            shape = f"Q, K: [{self.settings['max_positions']}, {self.settings['width']}]"
-            places = ("a = softmax K_j · Q_t", shape)
-        parameters = count(self.target_positions, self.source_positions)
-        weights = Part("Attention over positions", "attention", places, parameters)
-        if self.is_mixture:
-            last = Part("Softmax of each word", "output", ("softmax U V_f: [S, V]",))
-            mean, above = "Σ a softmax U V_f: [T, V]", (self._search_part(count),)
-            source = source_words(), table, logits, last
-        else:
-            mean, above = (
-                f"c = Σ a V_f: [T, {self.settings['width']}]",
-                (logits, softmax("f"), self._search_part(count)),
-            )
-            source = source_words(), table
-        title = f"Average of {self.settings['average']}"
-        average = Part(title, "attention", (mean,), reads=(source[-1].title,))
-        place = Part("Position of target word", "input", ("t, of T; no word before it",))
-        if self.is_mixture:
-            above = (Part("P(e_t | f)", "output", ("loss: cross-entropy",)), *above)
-        return Architecture(source, (place, weights, average, *above))
+    def architecture(self) -> Architecture:
+        table = Part("Source embeddings V", "embedding", (), (self.source_embedding,))
+        logits = Part("Target embeddings U", "output", (), (self.output_layer,))
+        positions = self.target_positions, self.source_positions
+        weights = "a = softmax K_j · Q_t" if self.target_positions is not None else "a = 1 / S"
+        mean = "Σ_j a_j softmax U V_f_j" if self.is_mixture else "Σ_j a_j V_f_j"
+        target = (
+            Part("Position of target word", "input", ("t, of T; no word before it",)),
+            Part("Attention over positions", "attention", (weights,), positions),
+            Part(f"Average of {self.settings['average']}", "attention", (mean,), reads_source=True),
+            *([] if self.is_mixture else [logits, SOFTMAX]),
+            self._search_part(),
+        )
+        return Architecture((SOURCE_WORDS, table, *[logits] * self.is_mixture), target)
 
     def _read(self, source_ids):
         """Returns `source_mask [B, S]` and the quantity that is averaged: `log_probs` or `values`.

@@ -32,7 +32,7 @@ class PhraseModel(TableModel):
     corpus_facts = "phrases"
     features, first_weights = FEATURES, FIRST_WEIGHTS
     num_orientations = 6
-    search_title, option_lines = "Stack search", ("future cost: of what is left",)
+    search_title = "Stack search"
     decoder_class, search_settings = PhraseDecoder, ("distortion_limit",)
 
     def __init__(
@@ -58,7 +58,3 @@ class PhraseModel(TableModel):
             distortion_limit >= UNLIMITED,
             f"distortion_limit must be at least 0, or -1 for no limit, found {distortion_limit}",
         )
-
-    def search_lines(self) -> tuple[str, ...]:
-        limit = self.settings["distortion_limit"]
-        return (f"jumps over up to {limit} words" if limit >= 0 else "jumps anywhere",)

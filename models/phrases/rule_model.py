@@ -51,7 +51,3 @@ class RuleModel(TableModel):
             "order": order,
         }
         super().__init__(*sizes, **settings, **kwargs)
-
-    def search_lines(self) -> tuple[str, ...]:
-        longest = self.settings["max_phrase_length"]
-        return f"fills spans of 1 to {longest} words", "cube pruning", "glue rule: side by side"

@@ -5,13 +5,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from nmt_zoo.models.architecture import (
-    Architecture,
-    Counter,
-    Part,
-    source_words,
-    target_words,
-)
+from nmt_zoo.models.architecture import SOURCE_WORDS, TARGET_WORDS, Architecture, Part
 from nmt_zoo.models.base import (
     Tensor,
     TranslationModel,
@@ -55,7 +49,7 @@ class TableModel(TranslationModel):
     longest_phrase = LONGEST
     decoder_class: type[TableDecoder]
     search_settings: tuple[str, ...] = ()  # What `decoder_class` wants to know besides.
-    table_title, search_title, option_lines = "Phrase table", "Search", ()  # In pictures.
+    table_title, search_title = "Phrase table", "Search"  # In pictures.
     num_gaps = 0  # Symbols of a source side that stand for gaps.
     num_orientations = 0
     own_search = True
@@ -162,35 +156,20 @@ class TableModel(TranslationModel):
             **{name: self.settings[name] for name in names},
         )
 
-    def architecture(self, count: Counter) -> Architecture:
-        settings = self.settings
-        size = f"{settings['num_phrase_pairs']:,}, up to {settings['max_phrase_length']} words"
-        scores = "p(e|f), p(f|e), lexical weights"
-        more = (f"{self.num_orientations} orientations",) if self.num_orientations else ()
-        gaps = ("up to two gaps X₁, X₂",) if self.num_gaps else ()
-        language = self.language_model.table_part("Language model", count)
-        weights = count(self.feature_weights)
+    def architecture(self) -> Architecture:
+        longest, options = self.settings["max_phrase_length"], self.settings["translations"]
+        arrays = self.source_keys, self.first_pairs, self.target_starts, self.target_words
+        arrays += self.pair_scores, self.reordering, self.links
         lines = (
-            "extracted from aligned text",
-            size,
-            *gaps,
-            scores,
-            *more,
-            f"best {settings['translations']} of each source side",
+            f"of up to {longest} words, the best {options} of each",
+            "p(e|f), p(f|e), lexical weights",
         )
-        table = Part(self.table_title, "table", lines, count(self))
-        spans = ("of every span of the source", *self.option_lines)
-        options = Part("Translation options", "search", spans)
-        lines = f"Σ λ h over {len(self.features)} features h", *self.search_lines()
-        links = {"reads": (options.title,), "next_step": ("Target words so far",)}
-        search = Part(self.search_title, "search", lines, weights, **links)
-        last = Part("Best derivation", "output", ("its target side: e [T]", "λ: tuned by ranking"))
-        target = target_words("of each hypothesis"), language, search, last
-        return Architecture((source_words(), table, options), target)
-
-    def search_lines(self) -> tuple[str, ...]:
-        """Returns what a picture tells about the search besides the weights of features."""
-        return ()
+        table = Part(self.table_title, "table", lines, arrays)
+        lines = (f"Σ λ h over {len(self.features)} features h, λ tuned by ranking",)
+        weights = (self.feature_weights,)
+        search = Part(self.search_title, "output", lines, weights, reads_source=True)
+        target = TARGET_WORDS, self.language_model.table_part(), search
+        return Architecture((SOURCE_WORDS, table), target)
 
     # The interface
 
