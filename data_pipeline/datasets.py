@@ -3,7 +3,7 @@
 import itertools
 import re
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from nmt_zoo.common.files import FilePath, write_text
 from nmt_zoo.data_pipeline.downloads.cleaning import KEEP_ALL
 from nmt_zoo.data_pipeline.downloads.corpora import SPLITS, Corpus, Split, Text
 from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
-from nmt_zoo.data_pipeline.streams import FileLines, Sides, open_split
+from nmt_zoo.data_pipeline.lines import Lines, Sides, open_split
 
 _SEPARATOR = re.compile(r"(?<![^ \t])\|\|\|(?![^ \t])")
 
@@ -330,32 +330,28 @@ def read_split(split: Sides) -> tuple[list[str], ...]:
     return tuple(map(list, open_split(split)))
 
 
-class JoinedSide(NamedTuple):
-    """One side of the lines `source ||| target` of a file, which iterating reads again."""
-
-    lines: FileLines
-    number: int  # 0 for the source, 1 for the target
-
-    def __iter__(self) -> Iterator[str]:
-        """Raises `UserError` at a line (named in the message) that has another form."""
-        path = self.lines.paths[0]
-        for number, line in enumerate(self.lines, start=1):
-            sides = _SEPARATOR.split(line)
-            if len(sides) != 2:
-                raise UserError(
-                    f"{path}, line {number}: {line[:60]!r}; expected `source ||| target`, with one "
-                    "||| between spaces"
-                )
-            yield sides[self.number].strip(" \t")
-
-
-def open_joined(path: FilePath) -> tuple[JoinedSide, JoinedSide]:
+def open_joined(path: FilePath) -> tuple[Lines, Lines]:
     """Opens both sides of a file of lines `source ||| target`.
 
     The line `ein Haus ||| a house` gives `["ein Haus"]` and `["a house"]`.
     Raises UserError: the file is missing or empty. Text of another form raises during iteration.
     """
-    lines = FileLines(path)
+
+    def begin(side):
+        numbers = itertools.count(1)
+
+        def side_of(line):
+            number, sides = next(numbers), _SEPARATOR.split(line)
+            if len(sides) != 2:
+                raise UserError(
+                    f"{path}, line {number}: {line[:60]!r}; expected `source ||| target`, with one "
+                    "||| between spaces"
+                )
+            return sides[side].strip(" \t")
+
+        return side_of
+
+    lines = Lines(path)
     if not len(lines):
         raise UserError(f"{path}: empty; expected lines `source ||| target`")
-    return JoinedSide(lines, 0), JoinedSide(lines, 1)
+    return lines.map(lambda file: begin(0), "source"), lines.map(lambda file: begin(1), "target")

@@ -6,17 +6,15 @@ its file, and where a test set in SGML or XML says so.
 """
 
 import collections
-import hashlib
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from nmt_zoo.common.files import FilePath
-from nmt_zoo.data_pipeline.streams import FileLines, Segments
+from nmt_zoo.data_pipeline.lines import Lines
 from nmt_zoo.data_pipeline.text_form import is_blank
 
 SEPARATOR = ">>context<<"  # After each sentence of the context.
 _BETWEEN = f" {SEPARATOR} "
-_AT_ONCE = 1000  # Lines.
 _LONGEST = 1000  # Sentences of a document that is worth a word.
 
 
@@ -42,9 +40,10 @@ class Context:
 
     def of(self, lines: Iterable[str]) -> list[str]:
         """Returns the next lines with their contexts; a blank line stays as it is."""
-        return [self._after_context(line) for line in lines]
+        return [self.after_context(line) for line in lines]
 
-    def _after_context(self, line):
+    def after_context(self, line: str) -> str:
+        """Returns the next line with its context."""
         if is_blank(line) or self._count in self._starts:
             self._before.clear()
             self._length = 0
@@ -72,47 +71,26 @@ def joined(context: Sequence[str], sentence: str) -> str:
 
 def starts_of(path: FilePath) -> Collection[int]:
     """Returns where documents begin in one side of a corpus, see `Context`."""
-    if not isinstance(path, Segments):
-        return ()
-    documents = [document for document, _ in path.texts]
+    documents = [document for document, _ in getattr(path, "segments", None) or ()]
     return {i for i, (a, b) in enumerate(itertools.pairwise(documents), start=1) if a != b}
 
 
-class DocumentLines(FileLines):
-    """Lines of files, each after at most `most` sentences before it in its document.
+def with_contexts(lines: Lines, most: int) -> tuple[Lines, str]:
+    """Puts each line after at most `most` sentences before it in its document.
 
-    `lines` are the lines without their contexts. A file begins a document.
+    A file begins a document. Returns the lines, and a line of text about their documents, for which
+    they are read once.
     """
+    contexts = []
 
-    def __init__(self, lines: FileLines, most: int):
-        self.__dict__.update(vars(lines))
-        self._lines = lines
-        self.most = most
-        self.digest = hashlib.sha256(lines.digest + f"context {most}".encode()).digest()
+    def begin(file):
+        contexts.append(Context(most, starts_of(lines.paths[file])))
+        return contexts[-1].after_context
 
-    def __iter__(self) -> Iterator[str]:
-        for context, lines in self._blocks():
-            yield from context.of(lines)
-
-    def _blocks(self):
-        left = iter(self._lines)
-        for path, size in zip(self.paths, self.sizes, strict=True):
-            context = Context(self.most, starts_of(path))
-            while lines := list(itertools.islice(left, min(size, _AT_ONCE))):
-                size -= len(lines)
-                yield context, lines
-
-    def summary(self) -> str:
-        """Reads the lines once; returns a line of text about their documents."""
-        contexts = []
-        for context, lines in self._blocks():
-            context.of(lines)
-            if context not in contexts[-1:]:
-                contexts.append(context)
-        count, longest = sum(c.num_documents for c in contexts), max(c.longest for c in contexts)
-        found = f"documents: {count:,}, the longest of {longest:,} sentences"
-        if longest > _LONGEST:
-            found += (
-                "; a blank line in both files ends a document, and their lines must be in order"
-            )
-        return found
+    in_documents = lines.map(begin, f"context {most}")
+    collections.deque(in_documents, maxlen=0)
+    count, longest = sum(c.num_documents for c in contexts), max(c.longest for c in contexts)
+    summary = f"documents: {count:,}, the longest of {longest:,} sentences"
+    if longest > _LONGEST:
+        summary += "; a blank line in both files ends a document, and their lines must be in order"
+    return in_documents, summary

@@ -20,7 +20,7 @@ from nmt_zoo.common.locks import lock
 from nmt_zoo.common.parallel import map_in_order
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide, PairFilter
-from nmt_zoo.data_pipeline.streams import Lines
+from nmt_zoo.data_pipeline.lines import AnyLines
 from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES, Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import Vocabulary
 
@@ -47,7 +47,7 @@ def encode_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> EncodedSide:
     return EncodedSide(flat, lengths)
 
 
-def text_hash(source_lines: Lines, target_lines: Lines) -> str:
+def text_hash(source_lines: AnyLines, target_lines: AnyLines) -> str:
     """Hashes parallel text: 32 hexadecimal digits that change with any character of either side."""
     sides = (
         getattr(lines, "digest", None) or hashlib.sha256("\n".join(lines).encode()).digest()
@@ -57,8 +57,8 @@ def text_hash(source_lines: Lines, target_lines: Lines) -> str:
 
 
 def encode_pairs(
-    source_lines: Lines,
-    target_lines: Lines,
+    source_lines: AnyLines,
+    target_lines: AnyLines,
     tokenizer: Tokenizer,
     cache_dir: FilePath,
     name: str = "corpus",
@@ -96,7 +96,7 @@ def encode_pairs(
 
 
 def encoded_chunks(
-    source_lines: Lines, target_lines: Lines, tokenizer: Tokenizer, threads: int | None = None
+    source_lines: AnyLines, target_lines: AnyLines, tokenizer: Tokenizer, threads: int | None = None
 ) -> Iterator[EncodedCorpus]:
     """Encodes pairs on all cores, and yields them a few thousand at a time.
 

@@ -11,7 +11,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath, growing_file
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.downloads.corpora import Split
-from nmt_zoo.data_pipeline.streams import open_split, open_target
+from nmt_zoo.data_pipeline.lines import open_split, open_target
 from nmt_zoo.data_pipeline.text_form import core, is_blank
 
 _LONGEST = 1000  # Characters of a line that may be held out.

@@ -5,11 +5,10 @@ import os
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath, open_source
 from nmt_zoo.data_pipeline.downloads import markup
-from nmt_zoo.data_pipeline.streams import (
-    Column,
-    FileLines,
+from nmt_zoo.data_pipeline.lines import (
+    AnyLines,
     Lines,
-    Segments,
+    TextFile,
     check_lengths,
     check_one_side,
     is_tsv,
@@ -20,7 +19,7 @@ from nmt_zoo.data_pipeline.streams import (
 from nmt_zoo.data_pipeline.text_form import is_blank
 
 
-def source_text(path: FilePath, column: int | None = None) -> FileLines:
+def source_text(path: FilePath, column: int | None = None) -> Lines:
     """Opens a text to translate: a plain text, a test set in SGML or XML, or a `.tsv`.
 
     `column` is the number of the column of a `.tsv`, counted from 1, or None.
@@ -28,13 +27,12 @@ def source_text(path: FilePath, column: int | None = None) -> FileLines:
     another number of columns than its first line; a `.tsv` without a column has tabs.
     """
     if segments := source_segments(path):
-        return FileLines(Segments(path, segments))
-    lines = FileLines(path if column is None else _columns(path, column)[column - 1])
+        return Lines(TextFile(path, segments=segments))
+    lines = Lines(path if column is None else _columns(path, column)[column - 1])
     if not len(lines):
         raise UserError(f"{path}: empty; expected one sentence a line")
-    has_tabs = False
-    for line in lines:  # So that bytes that are not UTF-8 are found before the work begins.
-        has_tabs = has_tabs or "\t" in line
+    # All lines, so that bytes that are not UTF-8 are found before the work begins.
+    has_tabs = sum("\t" in line for line in lines)
     if is_tsv(path) and column is None and has_tabs:
         raise UserError(
             f"{path}: has tabs, so it may hold source and target; give it as --reference, too, or "
@@ -51,7 +49,7 @@ def source_segments(path: FilePath) -> markup.Texts | None:
 
 
 def reference_texts(
-    references: str, source: FilePath, lines: Lines, column: int | None = None
+    references: str, source: FilePath, lines: AnyLines, column: int | None = None
 ) -> list[list[str]]:
     """Reads the reference translations of a text.
 
@@ -71,7 +69,7 @@ def reference_texts(
             sides_of(source, path)  # Refuses all but a .tsv.
             paths = _columns(path, column or 1)
             del paths[(column or 1) - 1]
-            texts = [FileLines(path) for path in paths]
+            texts = [Lines(path) for path in paths]
         else:
             if column is None:  # A column is one side, so that the other may be a file of its own.
                 check_one_side(source)
@@ -85,7 +83,7 @@ def reference_texts(
     return found
 
 
-def other_translation(path: FilePath, source: FilePath, lines: Lines) -> list[str]:
+def other_translation(path: FilePath, source: FilePath, lines: AnyLines) -> list[str]:
     """Reads translations of a text that are no reference, as `reference_texts`."""
     texts = _texts(path, source, markup.TRANSLATION)
     if len(texts) > 1:
@@ -97,7 +95,7 @@ def other_translation(path: FilePath, source: FilePath, lines: Lines) -> list[st
 def _texts(path, source, kind):
     """Returns the texts of a plain file, or those of a test set in the order of the source's."""
     if not markup.is_test_set(path):
-        return [FileLines(path)]
+        return [Lines(path)]
     texts, segments = markup.read_texts(path, kind), source_segments(source)
     if segments is None:
         return [list(text.values()) for text in texts]
@@ -110,4 +108,4 @@ def _columns(path, column):
         count = max(file.readline().count(b"\t") + 1, 2)
     if column > count:
         raise UserError(f"{path}, line 1: has {count} columns; there is no column {column}")
-    return [Column(path, number, count) for number in range(count)]
+    return [TextFile(path, number, count) for number in range(count)]

@@ -5,6 +5,7 @@ import math
 from functools import partial
 
 import numpy as np
+import safetensors.numpy
 import sentencepiece
 
 from tests.tiny import WORDS
@@ -36,16 +37,6 @@ def train_spm(path, lines):
     text.unlink()
     processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
     return [processor.id_to_piece(i) for i in range(3, len(processor))]
-
-
-def write_safetensors(path, tensors):
-    header, data = {}, b""
-    for name, array in tensors.items():
-        about = {"dtype": "F32", "shape": list(array.shape)}
-        header[name] = {**about, "data_offsets": [len(data), len(data) + array.nbytes]}
-        data += array.astype(np.float32).tobytes()
-    head = json.dumps(header).encode()
-    path.write_bytes(len(head).to_bytes(8, "little") + head + data)
 
 
 def make_folder(folder, kind):
@@ -91,7 +82,7 @@ def make_folder(folder, kind):
         config[f"{side}_attention_heads"] = _HEADS
     (folder / "config.json").write_text(json.dumps(config))
     tensors = _tensors(config)
-    write_safetensors(folder / "model.safetensors", tensors)
+    safetensors.numpy.save_file(tensors, folder / "model.safetensors")
     (folder / "README.md").write_text("---\nlanguage: en\nlicense: cc-by-4.0\n---\n# A model\n")
     return config, tensors
 

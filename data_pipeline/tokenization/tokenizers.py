@@ -15,7 +15,7 @@ import numpy as np
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath
 from nmt_zoo.common.progress import Progress
-from nmt_zoo.data_pipeline.streams import Lines
+from nmt_zoo.data_pipeline.lines import AnyLines
 from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     BpeVocabulary,
     PieceVocabulary,
@@ -106,8 +106,8 @@ class Tokenizer(NamedTuple):
 
 def train_tokenizer(
     kind: str,
-    source_lines: Lines,
-    target_lines: Lines,
+    source_lines: AnyLines,
+    target_lines: AnyLines,
     *,
     vocab_size: int | None = None,
     min_word_count: int = 2,
@@ -151,7 +151,7 @@ def train_tokenizer(
 
 
 def sample_lines(
-    source_lines: Lines, target_lines: Lines, num_pairs: int, seed: int = 0
+    source_lines: AnyLines, target_lines: AnyLines, num_pairs: int, seed: int = 0
 ) -> Iterator[str]:
     """Draws at most `num_pairs` pairs; yields their source lines, then their target lines.
 

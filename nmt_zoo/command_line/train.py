@@ -27,8 +27,9 @@ from nmt_zoo.common.files import check_folder
 from nmt_zoo.configuration import recipes, rules
 from nmt_zoo.configuration.options import LIMITS, OPTIONS
 from nmt_zoo.configuration.settled import FOLLOWS, SIZE, Settled
-from nmt_zoo.data_pipeline import datasets, streams
+from nmt_zoo.data_pipeline import datasets
 from nmt_zoo.data_pipeline.held_out import hold_out
+from nmt_zoo.data_pipeline.lines import is_tsv
 from nmt_zoo.data_pipeline.tokenization import tokenizers
 from nmt_zoo.model_directory import summary
 from nmt_zoo.model_directory.directory import ModelDirectory
@@ -210,7 +211,7 @@ def _own_splits(asked, own, reads_source):
         and (has_valid or name.startswith("train"))
     ]
     if missing:
-        tsv = [own[name] for name in needed if any(map(streams.is_tsv, own[name].split(",")))]
+        tsv = [own[name] for name in needed if any(map(is_tsv, own[name].split(",")))]
         raise UserError(
             f"your own files are incomplete; missing: {', '.join(missing)}"
             + "".join(f"; {name} has both sides: name it for both" for name in dict.fromkeys(tsv))

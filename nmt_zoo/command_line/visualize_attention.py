@@ -33,7 +33,7 @@ from nmt_zoo.command_line.model_settings import parse_settings
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, check_writable, read_lines, write_json
 from nmt_zoo.configuration import rules
-from nmt_zoo.data_pipeline.streams import is_tsv, open_split
+from nmt_zoo.data_pipeline.lines import is_tsv, open_split
 from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 from nmt_zoo.decoding.alignment.aligner import Aligner, word_maps

@@ -12,8 +12,8 @@ from nmt_zoo.configuration import recipes, resolver
 from nmt_zoo.configuration.options import LIMITS, PATHS
 from nmt_zoo.configuration.recipes import TextSize
 from nmt_zoo.configuration.settled import BEGUN, FLAG, MODEL, Settled
-from nmt_zoo.data_pipeline import streams
 from nmt_zoo.data_pipeline.datasets import Split
+from nmt_zoo.data_pipeline.lines import open_split, open_target
 from nmt_zoo.decoding.scores import check_bleu_tokenizer
 from nmt_zoo.model_directory.directory import check_model
 from nmt_zoo.training import fine_tuning, pace
@@ -57,7 +57,7 @@ def size_of(split: Split) -> TextSize:
 
     Six bytes of UTF-8 are about one word, in languages with spaces and in Chinese.
     """
-    sides = streams.open_split(split) if split[0] else [streams.open_target(split)]
+    sides = open_split(split) if split[0] else [open_target(split)]
     tokens, characters, has_spaces = sides[-1].num_bytes // 6, set(), True
     if tokens <= recipes.MOST_TO_COUNT:
         characters.update(*itertools.chain(*sides))

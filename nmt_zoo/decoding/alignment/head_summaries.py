@@ -90,7 +90,7 @@ def summarise_heads(
     """Computes the summaries of all heads; memory does not depend on the size of the text.
 
     `text` is (names of source and target, (source lines, target lines)); lines may be
-    `data_pipeline.streams.FileLines`. `gold` has the alignment of every pair; the links of `linker`
+    `data_pipeline.lines.Lines`. `gold` has the alignment of every pair; the links of `linker`
     take its place.
     Raises UserError: the model has no attention, knows no word of the text or is too large for a
     sentence, or all pairs have an empty side.

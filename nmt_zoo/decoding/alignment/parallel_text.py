@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from nmt_zoo.data_pipeline.datasets import Split, open_joined
-from nmt_zoo.data_pipeline.streams import open_split
+from nmt_zoo.data_pipeline.lines import open_split
 from nmt_zoo.data_pipeline.text_form import split_words
 
 

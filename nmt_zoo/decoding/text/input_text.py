@@ -7,8 +7,8 @@ from typing import NamedTuple
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.documents import Context, starts_of
 from nmt_zoo.data_pipeline.downloads.markup import is_markup
+from nmt_zoo.data_pipeline.lines import is_tsv
 from nmt_zoo.data_pipeline.live_lines import LiveLines, reader
-from nmt_zoo.data_pipeline.streams import is_tsv
 from nmt_zoo.data_pipeline.test_sets import other_translation, reference_texts, source_text
 from nmt_zoo.decoding.text.streaming import windows
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.data_pipeline.streams import FileLines
+from nmt_zoo.data_pipeline.lines import Lines
 
 if TYPE_CHECKING:
     from nmt_zoo.decoding.scoring import Scorer
@@ -24,7 +24,7 @@ class NBestList:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        groups = itertools.groupby(self._entries(FileLines(path)), key=lambda entry: entry[0])
+        groups = itertools.groupby(self._entries(Lines(path)), key=lambda entry: entry[0])
         self._groups = ((number, [entry[1:] for entry in entries]) for number, entries in groups)
         self._next = next(self._groups, None)
 

@@ -11,10 +11,11 @@ from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.configuration.options import size_option
-from nmt_zoo.data_pipeline import encoding, mixing, streams
-from nmt_zoo.data_pipeline.checks import faults
-from nmt_zoo.data_pipeline.documents import SEPARATOR, DocumentLines
+from nmt_zoo.data_pipeline import encoding, mixing
+from nmt_zoo.data_pipeline.documents import SEPARATOR, with_contexts
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide, PairFilter
+from nmt_zoo.data_pipeline.lines import Lines, open_split, open_target, tagged
+from nmt_zoo.data_pipeline.text_checks import text_warnings
 from nmt_zoo.data_pipeline.text_form import is_blank, normalised
 from nmt_zoo.data_pipeline.tokenization.languages import tags_of
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
@@ -42,7 +43,7 @@ class Encoded(NamedTuple):
 class PairText(NamedTuple):
     """Sentence pairs, for a model that translates."""
 
-    train: tuple  # (source `FileLines`, target `FileLines`)
+    train: tuple  # (source `Lines`, target `Lines`)
     valid: tuple  # (source lines, target lines), lists of str
     valid_names: Sequence[str] = ()  # Of the text of each pair of `valid`, if there are several.
     tags: Sequence[str] = ()  # Of the target language of each corpus, if there are several.
@@ -50,15 +51,16 @@ class PairText(NamedTuple):
     @classmethod
     def open(cls, splits: dict[str, Any], options: dict[str, Any]) -> "PairText":
         """Opens {"train": `Split`, "valid": `Split`}."""
-        train = streams.open_split(splits["train"])
+        train = open_split(splits["train"])
         mixing.parse_weights(options["corpus_weights"], len(train[0].sizes))
-        valid, tags = streams.open_split(splits["valid"]), ()
+        valid, tags = open_split(splits["valid"]), ()
         if context := options["context_sentences"]:
-            train, valid = ((DocumentLines(side, context), other) for side, other in (train, valid))
-            print(train[0].summary(), flush=True)
+            in_documents, summary = with_contexts(train[0], context)
+            train, valid = (in_documents, train[1]), (with_contexts(valid[0], context)[0], valid[1])
+            print(summary, flush=True)
         if languages := options["target_languages"]:
             tags = tags_of(languages, len(train[0].sizes), "target_languages")
-            train, valid = ((streams.TaggedLines(s, tags), t) for s, t in (train, valid))
+            train, valid = ((tagged(s, tags), t) for s, t in (train, valid))
         return cls(train, *_in_turn(valid), tags)
 
     def hashes(self) -> dict[str, str]:
@@ -131,8 +133,8 @@ class TargetText(NamedTuple):
 
     # Of the source language, from which `bpe` learns a part of its pieces; an empty list if there
     # are no such files.
-    source: streams.FileLines
-    train: streams.FileLines  # of any size
+    source: Lines
+    train: Lines  # of any size
     valid: tuple  # (list of str,) * 2
     valid_names: Sequence[str] = ()
 
@@ -145,10 +147,10 @@ class TargetText(NamedTuple):
         """
         train, valid = splits["train"], splits["valid"]
         if train.source:
-            source, target = streams.open_split(train)
+            source, target = open_split(train)
         else:
-            source, target = [], streams.open_target(train)
-        text = cls(source, target, (list(streams.open_target(valid)),) * 2)
+            source, target = [], open_target(train)
+        text = cls(source, target, (list(open_target(valid)),) * 2)
         for path, lines in ((train.target, text.train), (valid.target, text.valid[1])):
             if all(map(is_blank, lines)):
                 raise UserError(f"{path}: empty; expected one sentence a line")
@@ -255,7 +257,7 @@ def print_faults(
     """
     reads_source = models.model_class(preset).reads_source
     texts = {
-        name: streams.open_split(split) if reads_source else (streams.open_target(split),)
+        name: open_split(split) if reads_source else (open_target(split),)
         for name, split in splits.items()
     }
     held_out = {long: texts[n] for n, long in _HELD_OUT.items() if n in texts}
@@ -264,5 +266,5 @@ def print_faults(
         "own": not (is_dataset or options["target_languages"]),
         "in_documents": options["context_sentences"] > 0,
     }
-    for line in faults.remarks(texts["train"], held_out, **how):
+    for line in text_warnings(texts["train"], held_out, **how):
         print(f"warning: {line}", flush=True)

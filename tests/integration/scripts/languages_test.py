@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt_zoo.data_pipeline.streams import FileLines, TaggedLines
+from nmt_zoo.data_pipeline.lines import Lines, tagged
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.metrics import read_records
@@ -98,10 +98,10 @@ def test_languages_that_do_not_fit_are_refused(corpus, flags, reason, capsys):
 def test_each_line_has_the_tag_of_its_file_and_blank_lines_have_none(tmp_path):
     (tmp_path / "a").write_text("x\n\ny\n")
     (tmp_path / "b").write_text("z\n")
-    plain = FileLines(tmp_path / "a", tmp_path / "b")
-    tagged = TaggedLines(plain, [">>de<<", ">>fr<<"])
-    assert list(tagged) == [">>de<< x", "", ">>de<< y", ">>fr<< z"] and len(tagged) == 4
-    assert tagged.digest != plain.digest != TaggedLines(plain, [">>a<<", ">>b<<"]).digest
+    plain = Lines(tmp_path / "a", tmp_path / "b")
+    with_tags = tagged(plain, [">>de<<", ">>fr<<"])
+    assert list(with_tags) == [">>de<< x", "", ">>de<< y", ">>fr<< z"] and len(with_tags) == 4
+    assert with_tags.digest != plain.digest != tagged(plain, [">>a<<", ">>b<<"]).digest
 
 
 def test_tags_leave_all_other_pieces_as_they_are():

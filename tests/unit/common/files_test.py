@@ -17,7 +17,7 @@ from nmt_zoo.common.files import (
     same_paths,
     write_text,
 )
-from nmt_zoo.data_pipeline.streams import FileLines
+from nmt_zoo.data_pipeline.lines import Lines
 
 
 def contents(folder):
@@ -83,7 +83,7 @@ def test_unreadable_file_is_named(tmp_path, name):
         read_lines(tmp_path / name)
 
 
-@pytest.mark.parametrize("read", [read_lines, FileLines])
+@pytest.mark.parametrize("read", [read_lines, Lines])
 def test_a_pipe_or_device_is_no_source(tmp_path, read):
     os.mkfifo(tmp_path / "pipe")  # Nothing is ever written into it.
     reading, writing = os.pipe()
@@ -96,7 +96,7 @@ def test_a_pipe_or_device_is_no_source(tmp_path, read):
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
-@pytest.mark.parametrize("read", [read_lines, FileLines])
+@pytest.mark.parametrize("read", [read_lines, Lines])
 def test_compressed_text_is_named_so(tmp_path, read, compress):
     path = tmp_path / "a.packed"
     path.write_bytes(compress(b"a dog\n"))
@@ -106,7 +106,7 @@ def test_compressed_text_is_named_so(tmp_path, read, compress):
         decode_lines(path.read_bytes(), "standard input")
 
 
-@pytest.mark.parametrize("read", [read_lines, FileLines])
+@pytest.mark.parametrize("read", [read_lines, Lines])
 def test_text_in_16_bits_is_named_so(tmp_path, read):
     (tmp_path / "a").write_bytes("a dog\n".encode("utf-16"))
     with pytest.raises(UserError, match=r"a, line 1: not UTF-8 but UTF-16; .*iconv -f utf-16"):

@@ -87,5 +87,5 @@ def tabbed(tmp_path):
 def test_a_file_with_tabs_is_both_sides(tabbed, monkeypatch):
     expected = ["one", "", "\u2028"], ["eins", "two words", "drei"]
     assert read_split(Split(tabbed, tabbed)) == expected
-    monkeypatch.setattr("nmt_zoo.data_pipeline.streams._BLOCK_BYTES", 5)
+    monkeypatch.setattr("nmt_zoo.data_pipeline.lines._BLOCK_BYTES", 5)
     assert read_split(Split(tabbed, tabbed)) == expected

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from nmt_zoo.data_pipeline.documents import Context, DocumentLines, divided, joined
-from nmt_zoo.data_pipeline.streams import FileLines, TaggedLines, open_splits, sides_of
+from nmt_zoo.data_pipeline.documents import Context, divided, joined, with_contexts
+from nmt_zoo.data_pipeline.lines import Lines, open_split, tagged
 from nmt_zoo.data_pipeline.text_form import is_blank
 
 
@@ -44,20 +44,20 @@ def test_contexts_are_the_sentences_before_whatever_the_windows(most):
 def test_files_and_blank_lines_end_documents(tmp_path):
     (tmp_path / "a").write_text("x\n\ny\nz\n")
     (tmp_path / "b").write_text("v\nw\n")
-    plain = FileLines(tmp_path / "a", tmp_path / "b")
-    found = DocumentLines(plain, 1)
+    plain = Lines(tmp_path / "a", tmp_path / "b")
+    found, summary = with_contexts(plain, 1)
     expected = ["x", "", "y", "y >>context<< z", "v", "v >>context<< w"]
     assert list(found) == list(found) == expected and len(found) == 6
-    assert found.plain is plain and found.summary() == "documents: 3, the longest of 2 sentences"
-    assert len({plain.digest, found.digest, DocumentLines(plain, 2).digest}) == 3
-    tagged = TaggedLines(found, [">>de<<", ">>fr<<"])
-    assert tagged.plain is plain
-    assert list(tagged)[3:] == [">>de<< y >>context<< z", ">>fr<< v", ">>fr<< v >>context<< w"]
+    assert found.plain is plain and summary == "documents: 3, the longest of 2 sentences"
+    assert len({plain.digest, found.digest, with_contexts(plain, 2)[0].digest}) == 3
+    with_tags = tagged(found, [">>de<<", ">>fr<<"])
+    assert with_tags.plain is plain
+    assert list(with_tags)[3:] == [">>de<< y >>context<< z", ">>fr<< v", ">>fr<< v >>context<< w"]
 
 
 def test_a_long_text_without_blank_lines_is_reported(tmp_path):
     (tmp_path / "a").write_text("x\n" * 1001)
-    summary = DocumentLines(FileLines(tmp_path / "a"), 1).summary()
+    summary = with_contexts(Lines(tmp_path / "a"), 1)[1]
     assert summary.startswith("documents: 1, the longest of 1,001 sentences; a blank line in both")
 
 
@@ -71,6 +71,6 @@ def test_a_test_set_in_markup_has_its_documents(tmp_path):
             for n, d in enumerate(docs)
         )
         (tmp_path / f"{kind}.sgm").write_text(f"<{kind}set>\n{inner}</{kind}set>\n")
-    source, target = open_splits(sides_of(tmp_path / "src.sgm", tmp_path / "ref.sgm"))
-    assert list(DocumentLines(source, 1)) == ["src 1", "src 1 >>context<< src 2", "src 3"]
+    source, target = open_split((tmp_path / "src.sgm", tmp_path / "ref.sgm"))
+    assert list(with_contexts(source, 1)[0]) == ["src 1", "src 1 >>context<< src 2", "src 3"]
     assert list(target) == ["ref 1", "ref 2", "ref 3"]

@@ -19,7 +19,7 @@ from nmt_zoo.data_pipeline.encoding import (
     encoded_chunks,
     text_hash,
 )
-from nmt_zoo.data_pipeline.streams import open_splits
+from nmt_zoo.data_pipeline.lines import open_split
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from tests.unit.data_pipeline.small import SOURCE, TARGET, corpus_of, pairs_of, rows_of, same_corpus
 
@@ -73,7 +73,7 @@ def test_taken_rows_are_those_asked_for_in_their_order(tokenizer):
 
 
 def test_text_of_files_is_encoded_as_that_of_lists(tokenizer, corpus, files, tmp_path):
-    from_files = encode_pairs(*open_splits(files), tokenizer, tmp_path / "cache").corpus
+    from_files = encode_pairs(*open_split(files), tokenizer, tmp_path / "cache").corpus
     assert same_corpus(from_files, corpus)
     encode_pairs(SOURCE, TARGET, tokenizer, tmp_path / "cache")
     assert len(list((tmp_path / "cache").iterdir())) == 1
@@ -135,7 +135,7 @@ def test_damaged_cache_is_named_and_made_anew(tokenizer, corpus, tmp_path, capsy
 
 
 def test_text_that_is_edited_between_two_readings_is_not_cached(tokenizer, files, tmp_path):
-    text = open_splits(files)
+    text = open_split(files)
     write_lines(files[1], [*TARGET[:-1], "another line"])
     with pytest.raises(UserError, match=r"text\.target: was changed after it was first read"):
         encode_pairs(*text, tokenizer, tmp_path / "cache")
@@ -266,7 +266,7 @@ def test_pairs_that_are_kept_are_counted_by_corpus(tokenizer, tmp_path):
         splits.append([tmp_path / f"{number}.{side}" for side in ("source", "target")])
         for path in splits[-1]:
             write_lines(path, lines)
-    text = open_splits(*splits)
+    text = open_split([",".join(map(str, side)) for side in zip(*splits, strict=True)])
     longest = len(tokenizer.source.encode(["b"])[0])
     found = encode_pairs(*text, tokenizer, tmp_path / "c", pair_filter=PairFilter(longest, 9))
     assert found.sizes == [2, 0, 1]

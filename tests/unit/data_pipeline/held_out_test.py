@@ -8,7 +8,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines, write_lines
 from nmt_zoo.data_pipeline.datasets import Split
 from nmt_zoo.data_pipeline.held_out import hold_out
-from nmt_zoo.data_pipeline.streams import names_of
+from nmt_zoo.data_pipeline.lines import names_of
 from nmt_zoo.data_pipeline.text_form import is_blank, normalised
 
 

@@ -1,10 +1,10 @@
 """Text files of any size as lines, read a block at a time."""
 
 import codecs
+import copy
 import hashlib
-import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from nmt_zoo.common.errors import UserError
@@ -17,12 +17,13 @@ _BLOCK_BYTES = 1 << 24
 Sides: TypeAlias = tuple[FilePath, FilePath]
 
 
-class Column(NamedTuple):
-    r"""One column of a file of lines `source \t target`, or of more columns."""
+class TextFile(NamedTuple):
+    r"""One side of a text in a file: all of it, a column of a `.tsv`, or a text of a test set."""
 
     path: FilePath
-    number: int  # counted from 0; of two, 0 is the source and 1 the target
-    count: int = 2  # number of columns
+    column: int | None = None  # Counted from 0; of two, 0 is the source and 1 the target.
+    num_columns: int = 2
+    segments: markup.Texts | None = None  # Of a test set.
 
     def __fspath__(self):
         return os.fspath(self.path)
@@ -30,53 +31,49 @@ class Column(NamedTuple):
     def __str__(self):
         return str(self.path)
 
-    def of(self, block: bytes, lines_before: int) -> bytes:
-        """Returns this side of a block of whole lines, both as bytes."""
+    def blocks(self) -> Iterator[bytes]:
+        r"""Yields the text in blocks of whole lines joined by "\n", without a final "\n"."""
+        if self.segments is not None:
+            yield "\n".join(self.segments.values()).encode("utf-8")
+            return
+        count = 0
+        for block in _whole_blocks(self.path):
+            yield block if self.column is None else self._of_column(block, count)
+            count += block.count(b"\n") + 1
+
+    def _of_column(self, block, lines_before):
         lines = [line.split(b"\t") for line in block.split(b"\n")]
         for number, fields in enumerate(lines, start=lines_before + 1):
-            if len(fields) != self.count:
+            if len(fields) != self.num_columns:
                 expected = "source and target with one tab between them"
-                if self.count > 2:
-                    expected = f"{self.count} columns with tabs between them, as in line 1"
+                if self.num_columns > 2:
+                    expected = f"{self.num_columns} columns with tabs between them, as in line 1"
                 raise UserError(
                     f"{self.path}, line {number}: expected {expected}, found {len(fields) - 1} tabs"
                 )
-        return b"\n".join(fields[self.number] for fields in lines)
+        return b"\n".join(fields[self.column] for fields in lines)
 
 
-class Segments(NamedTuple):
-    """One text of a test set in markup, see `data_pipeline.downloads.markup`."""
-
-    path: FilePath
-    texts: dict[tuple[str, str], str]  # {(document, segment): text}
-
-    def __fspath__(self):
-        return os.fspath(self.path)
-
-    def __str__(self):
-        return str(self.path)
-
-
-class FileLines:
+class Lines:
     r"""The lines of text files, one file after the other; never all of them in memory.
 
     Like the list that `common.files.read_lines` returns, an instance has a length and can be
     iterated over many times. Each iteration reads the files again. The constructor reads them once,
-    to count lines and to compute checksums that reveal later changes. `paths` may hold `Column`s
-    and `Segments`, too.
+    to count lines and to compute checksums that reveal later changes. `paths` may hold `TextFile`s,
+    too.
 
     Attributes:
         sizes: number of lines of each file.
         num_bytes: length of all lines, in bytes.
         blank: for each file, True if all of its lines are blank.
-        digest: SHA-256 of all lines joined by "\n", 32 bytes.
-        plain: the `FileLines` without tags and contexts; here, itself.
+        digest: SHA-256 of all lines joined by "\n" and of the marks of `map`, 32 bytes.
+        plain: the `Lines` without what `map` makes of them.
 
     Raises UserError: a file is missing or cannot be read. Text that is not UTF-8 raises during
     iteration.
 
     Example:
-        >>> lines = FileLines("train.en")
+        >>> lines = Lines("train.en")
         >>> len(lines), next(iter(lines))
         (2, 'A dog runs.')
     """
@@ -87,6 +84,7 @@ class FileLines:
         self.sizes = []
         self.num_bytes = 0
         self.blank = []
+        self._begins = ()
         self._digests = []  # SHA-256 of all lines up to the end of each file.
         digest = hashlib.sha256()
         separator = b""
@@ -106,81 +104,98 @@ class FileLines:
                 self._digests.append(digest.digest())
         self.digest = digest.digest()
 
+    def map(self, begin: Callable[[int], Callable[[str], str]], mark: str) -> "Lines":
+        """Returns the same lines, each as a function makes it.
+
+        `begin` is called with the number of a file at its first line, and returns the function of
+        its lines. `mark` tells apart what different functions make, in `digest`.
+        """
+        mapped = copy.copy(self)
+        mapped._begins = (*self._begins, begin)
+        mapped.digest = hashlib.sha256(self.digest + mark.encode()).digest()
+        return mapped
+
     def __len__(self) -> int:
         return sum(self.sizes)
 
     def __iter__(self) -> Iterator[str]:
-        return itertools.chain.from_iterable(self._lists())
+        functions = []
+        for number, is_first, lines in self._lists():
+            if is_first:
+                functions = [begin(number) for begin in self._begins]
+            for function in functions:
+                lines = map(function, lines)
+            yield from lines
 
     def _lists(self):
-        """Yields the lines of one block of a file after the other, as lists."""
+        """Yields (number of a file, whether it begins, the lines of a block as a list)."""
         digest, separator = hashlib.sha256(), b""
-        for path, size, expected in zip(self.paths, self.sizes, self._digests, strict=True):
+        files = zip(self.paths, self.sizes, self._digests, strict=True)
+        for number, (path, size, expected) in enumerate(files):
             count = 0
             for block in _blocks(path):
                 digest.update(separator)
                 digest.update(block)
                 separator = b"\n"
                 lines = decode_block(block, path, count + 1).split("\n")
-                count += len(lines)
+                is_first, count = not count, count + len(lines)
                 if count > size:  # Before its new lines meet no lines of the other side.
                     raise _changed(path, f"had {size} lines and now has more")
-                yield lines
+                yield number, is_first, lines
             if count < size:
                 raise _changed(path, f"had {size} lines and now has {count}")
             if digest.digest() != expected:
                 raise _changed(path, "was changed after it was first read")
 
 
-class TaggedLines(FileLines):
-    """Lines of files, each after the tag of its file; blank lines have none.
-
-    `lines` are the lines without tags; there is a tag for each of their files.
-    """
-
-    def __init__(self, lines: FileLines, tags: Sequence[str]):
-        self.__dict__.update(vars(lines))
-        self._lines = lines
-        self.tags = tags
-        self.digest = hashlib.sha256(lines.digest + "\n".join(tags).encode()).digest()
-
-    def __iter__(self) -> Iterator[str]:
-        left = iter(self._lines)
-        for tag, size in zip(self.tags, self.sizes, strict=True):
-            for line in itertools.islice(left, size):
-                yield line if is_blank(line) else f"{tag} {line}"
-
-
-Lines: TypeAlias = list[str] | FileLines
+AnyLines: TypeAlias = list[str] | Lines
 
 
 def _changed(path, how):
     return UserError(f"{path}: {how}; start again, and do not change the file while it is read")
 
 
-def open_split(split: Sides) -> tuple[FileLines, FileLines]:
+def open_split(split: Sides) -> tuple[Lines, Lines]:
     """Opens (source, target), each a path, or a str of one or more paths separated by commas.
 
     One `.tsv` file named for both sides has lines of source and target, separated by a tab.
-    Raises UserError: as `open_splits` and `sides_of`, or unequal numbers of files for the sides.
+    Raises UserError: as `sides_of`; unequal numbers of files for the sides; a file is missing,
+    empty or blank, or the sides of a corpus differ in length.
     """
-    source, target = map(names_of, split)
-    if len(source) != len(target):
+    names = [names_of(side) for side in split]
+    if len(names[0]) != len(names[1]):
         raise UserError(
-            f"{len(source)} source and {len(target)} target files; expected a target file for "
-            f"each source file, in the same order: {','.join(map(str, source + target))}"
+            f"{len(names[0])} source and {len(names[1])} target files; expected a target file for "
+            f"each source file, in the same order: {','.join(map(str, names[0] + names[1]))}"
         )
-    return open_splits(*map(sides_of, source, target))
+    corpora = list(map(sides_of, *names))
+    source, target = (Lines(*paths) for paths in zip(*corpora, strict=True))
+    for lines in (source, target):
+        for path, blank in zip(lines.paths, lines.blank, strict=True):
+            if blank:
+                raise UserError(f"{path}: empty or blank; expected one sentence a line")
+    for paths, sizes in zip(corpora, zip(source.sizes, target.sizes, strict=True), strict=True):
+        check_lengths(paths, sizes)
+    return source, target
 
 
-def open_target(split: Sides) -> FileLines:
-    """Opens only the target side of a `Split`, whose source may be an empty name, as `FileLines`.
+def tagged(lines: Lines, tags: Sequence[str]) -> Lines:
+    """Puts the tag of its file before each line that is not blank."""
+
+    def begin(file):
+        return lambda line: line if is_blank(line) else f"{tags[file]} {line}"
+
+    return lines.map(begin, "\n".join(tags))
+
+
+def open_target(split: Sides) -> Lines:
+    """Opens only the target side of a `Split`, whose source may be an empty name, as `Lines`.
 
     Raises UserError: as `open_split`, or a `.tsv` file without a source.
     """
     if split[0]:
         return open_split(split)[1]
-    return FileLines(*map(one_side, names_of(split[1])))
+    return Lines(*map(one_side, names_of(split[1])))
 
 
 def names_of(side: FilePath) -> Sequence[FilePath]:
@@ -192,14 +207,14 @@ def names_of(side: FilePath) -> Sequence[FilePath]:
 
 
 def sides_of(source: FilePath, target: FilePath) -> tuple[FilePath, FilePath]:
-    """Returns both sides of one corpus: paths, `Column`s of one `.tsv` file, or `Segments`.
+    """Returns both sides of one corpus: paths, or `TextFile`s of a `.tsv` file or of test sets.
 
     Raises UserError: both sides name the same file, and it is neither a `.tsv` nor a test set with
     both sides; or a `.tsv` is named for one side only.
     """
     is_same = same_file(source, target)
     if is_same and (is_tsv(source) or is_tsv(target)):
-        return Column(source, 0), Column(target, 1)
+        return TextFile(source, 0), TextFile(target, 1)
     if is_same and not markup.has_both_sides(source):
         names = source if source == target else f"{source} and {target}"
         raise UserError(
@@ -207,11 +222,12 @@ def sides_of(source: FilePath, target: FilePath) -> tuple[FilePath, FilePath]:
             "If one file has both, its lines must be source, tab, target and its name must end in "
             ".tsv"
         )
-    one, other = one_side(source, markup.SOURCE), one_side(target, markup.REFERENCE)
-    if isinstance(one, Segments) and isinstance(other, Segments):
-        _, matched = markup.matched_segments(one.texts, other.texts, (source, target))
-        other = Segments(target, dict(zip(one.texts, matched, strict=True)))
-    return one, other
+    sides = one_side(source, markup.SOURCE), one_side(target, markup.REFERENCE)
+    texts = [side.segments for side in sides if isinstance(side, TextFile)]
+    if len(texts) == 2:
+        _, matched = markup.matched_segments(*texts, (source, target))
+        return sides[0], TextFile(target, segments=dict(zip(texts[0], matched, strict=True)))
+    return sides
 
 
 def same_file(one: FilePath, other: FilePath) -> bool:
@@ -223,12 +239,14 @@ def same_file(one: FilePath, other: FilePath) -> bool:
 
 
 def one_side(path: FilePath, kind: str = markup.REFERENCE) -> FilePath:
-    """Returns the path of a file that holds one side of a text, or `Segments` of a test set.
+    """Returns the path of a file that holds one side of a text, or a `TextFile` of a test set.
 
     Raises UserError: as `markup.read_text`, which reads a test set; or the file is a `.tsv`.
     """
     check_one_side(path)
-    return Segments(path, markup.read_text(path, kind)) if markup.is_test_set(path) else path
+    if not markup.is_test_set(path):
+        return path
+    return TextFile(path, segments=markup.read_text(path, kind))
 
 
 def check_one_side(path: FilePath) -> None:
@@ -243,21 +261,6 @@ def check_one_side(path: FilePath) -> None:
 def is_tsv(path: FilePath) -> bool:
     """Returns whether a path ends in `.tsv`."""
     return os.fspath(path).lower().endswith(".tsv")
-
-
-def open_splits(*splits: Sides) -> tuple[FileLines, FileLines]:
-    """Opens both sides of one or more corpora, (source, target), joined in the order given.
-
-    Raises UserError: a file is missing, empty or blank, or the sides of a corpus differ in length.
-    """
-    source, target = (FileLines(*paths) for paths in zip(*splits, strict=True))
-    for lines in (source, target):
-        for path, blank in zip(lines.paths, lines.blank, strict=True):
-            if blank:
-                raise UserError(f"{path}: empty or blank; expected one sentence a line")
-    for paths, sizes in zip(splits, zip(source.sizes, target.sizes, strict=True), strict=True):
-        check_lengths(paths, sizes)
-    return source, target
 
 
 def check_lengths(names: Sequence[FilePath], sizes: Sequence[int]) -> None:
@@ -277,14 +280,7 @@ def _bytes_of(path):
 
 
 def _blocks(path):
-    r"""Yields a file in blocks of whole lines: bytes joined by "\n", without a final "\n"."""
-    if isinstance(path, Segments):
-        yield "\n".join(path.texts.values()).encode("utf-8")
-        return
-    count = 0
-    for block in _whole_blocks(path):
-        yield path.of(block, count) if isinstance(path, Column) else block
-        count += block.count(b"\n") + 1
+    return (path if isinstance(path, TextFile) else TextFile(path)).blocks()
 
 
 def _whole_blocks(path):

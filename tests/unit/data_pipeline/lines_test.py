@@ -6,8 +6,7 @@ import pytest
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
-from nmt_zoo.data_pipeline import streams
-from nmt_zoo.data_pipeline.streams import FileLines, open_split, open_splits, open_target
+from nmt_zoo.data_pipeline.lines import Lines, open_split, open_target
 
 TEXTS = [
     b"",
@@ -37,13 +36,13 @@ def written(path, data):
 
 @pytest.fixture(params=[1, 2, 3, 7, 1 << 20])
 def block_bytes(request, monkeypatch):
-    monkeypatch.setattr(streams, "_BLOCK_BYTES", request.param)
+    monkeypatch.setattr("nmt_zoo.data_pipeline.lines._BLOCK_BYTES", request.param)
 
 
 @pytest.mark.parametrize("data", TEXTS)
 def test_lines_are_those_of_reading_all_at_once(tmp_path, block_bytes, data):
     path = written(tmp_path / "a", data)
-    lines = FileLines(path)
+    lines = Lines(path)
     assert list(lines) == list(lines) == read_lines(path)
     assert len(lines) == len(read_lines(path))
 
@@ -51,16 +50,16 @@ def test_lines_are_those_of_reading_all_at_once(tmp_path, block_bytes, data):
 def test_random_bytes_of_line_ends_are_read_as_all_at_once(tmp_path, monkeypatch):
     rng = random.Random(0)
     for size in range(1, 60):
-        monkeypatch.setattr(streams, "_BLOCK_BYTES", rng.randint(1, 9))
+        monkeypatch.setattr("nmt_zoo.data_pipeline.lines._BLOCK_BYTES", rng.randint(1, 9))
         path = written(tmp_path / "a", bytes(rng.choices(b"ab\r\n", k=size)))
-        lines = FileLines(path)
+        lines = Lines(path)
         assert list(lines) == read_lines(path)
         assert lines.sizes == [len(read_lines(path))]
 
 
 def test_digest_is_that_of_the_lines_and_not_of_the_bytes(tmp_path, block_bytes):
     def digest(data):
-        return FileLines(written(tmp_path / "a", data)).digest
+        return Lines(written(tmp_path / "a", data)).digest
 
     same = [b"a\nb\n", b"a\nb", b"a\r\nb\r\n", b"\xef\xbb\xbfa\nb\n"]
     assert len(set(map(digest, same))) == 1
@@ -71,15 +70,15 @@ def test_digest_is_that_of_the_lines_and_not_of_the_bytes(tmp_path, block_bytes)
 def test_several_files_are_one_text(tmp_path, block_bytes):
     first = written(tmp_path / "a", b"a\nb")
     second = written(tmp_path / "b", b"\xef\xbb\xbfc\n")
-    lines = FileLines(first, second)
+    lines = Lines(first, second)
     assert list(lines) == ["a", "b", "c"]
     assert lines.sizes == [2, 1]
-    assert lines.digest == FileLines(written(tmp_path / "c", b"a\nb\nc\n")).digest
+    assert lines.digest == Lines(written(tmp_path / "c", b"a\nb\nc\n")).digest
 
 
 def test_file_that_changes_meanwhile_is_noticed(tmp_path):
     path = written(tmp_path / "a", b"a\nb\n")
-    lines = FileLines(path)
+    lines = Lines(path)
     path.write_bytes(b"a\n")
     with pytest.raises(UserError, match="had 2 lines and now has 1"):
         list(lines)
@@ -94,12 +93,13 @@ def test_file_that_changes_meanwhile_is_noticed(tmp_path):
 def test_halves_of_unequal_length_are_refused_and_the_shorter_named(tmp_path):
     one, two = written(tmp_path / "one", b"a\nb\n"), written(tmp_path / "two", b"a\n")
     with pytest.raises(UserError, match=r"one has 2 lines and .*two has 1.*end of .*two") as e:
-        open_splits((one, two))
+        open_split((one, two))
     assert "\n" not in str(e.value)
     # Refused even if another corpus makes the total numbers of lines equal.
     with pytest.raises(UserError, match=r"one has 2 lines"):
-        open_splits((one, two), (two, one))
-    source, target = open_splits((one, one), (two, two))
+        open_split((f"{one},{two}", f"{two},{one}"))
+    three, four = written(tmp_path / "three", b"a\nb\n"), written(tmp_path / "four", b"a\n")
+    source, target = open_split((f"{one},{two}", f"{three},{four}"))
     assert list(source) == list(target) == ["a", "b", "a"]
 
 
