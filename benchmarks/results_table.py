@@ -19,56 +19,11 @@ process.start()  # Before anything imports TensorFlow.
 
 # isort: split
 
-from benchmarks.tables import (
-    coursework_tables,
-    model_tables,
-    reliability_tables,
-    score_tables,
-    speed_tables,
-)
+from benchmarks.tables import model_tables, score_tables, speed_tables
 from nmt_zoo.command_line import console
 
-DOCUMENTS = [
-    *(ROOT / name for name in ("README.md", "docs/results.md", "docs/models.md")),
-    *(
-        ROOT / "docs" / f"{name}.md"
-        for name in ("options", "devices", "statistical_neural", "coursework")
-    ),
-]
-
-TABLES = {
-    "demo": score_tables.demo_output,
-    "speed": speed_tables.update_sentence,
-    "structure": reliability_tables.structure_table,
-    "models": model_tables.model_table,
-    "settings": model_tables.settings_table,
-    "options": model_tables.options_table,
-    "rules": model_tables.rules_table,
-    "results": score_tables.general_table,
-    "europarl10k": score_tables.europarl_table,
-    "methods": score_tables.methods_table,
-    "demo_alignment": score_tables.alignment_table,
-    "aligners": lambda: score_tables.aligner_table("hansards"),
-    "aligners_held_out": lambda: score_tables.aligner_table("demo_held_out"),
-    "phrases": score_tables.phrases_table,
-    "pretrained": score_tables.pretrained_table,
-    "tuning": score_tables.tuning_table,
-    "languages": score_tables.languages_table,
-    "pronouns": score_tables.pronouns_table,
-    "kinds": score_tables.kinds_table,
-    "coursework": coursework_tables.score_table,
-    "coursework_words": coursework_tables.words_output,
-    "coursework_examples": coursework_tables.example_table,
-    "noisy_channel": score_tables.noisy_channel_table,
-    "pipeline": speed_tables.pipeline_table,
-    "faults": reliability_tables.faults_table,
-    "rivals": speed_tables.rivals_table,
-    "updates": speed_tables.update_table,
-    "recurrent": speed_tables.recurrent_table,
-    "decoding": speed_tables.decoding_table,
-    "serving": speed_tables.serving_table,
-    "shortlist": speed_tables.shortlist_table,
-}
+DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/studies/*.md")])
+TABLES = {**score_tables.TABLES, **speed_tables.TABLES, **model_tables.TABLES}
 
 
 def outdated():

@@ -18,7 +18,7 @@ MANUAL = (
     *("BUILD.md", "CONTRIBUTING.md", "README.md", "docs/data.md", "docs/devices.md"),
     *("docs/options.md", "docs/serving.md", "docs/translating.md"),
 )
-FOLDERS = ("", "docs/", "benchmarks/")
+FOLDERS = ("", "docs/", "docs/studies/", "benchmarks/")
 PATHS = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.md"))]
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in PATHS}
 TASKS = {path.name: path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("runs/*.sh"))}
@@ -52,7 +52,7 @@ def test_every_flag_in_the_text_exists_somewhere(name):
 def test_every_measurement_is_documented_and_the_flags_of_its_commands_exist(path):
     code = path.read_text(encoding="utf-8")
     known = set(re.findall(r'(?:DEFINE_\w+\(\s*"|add_argument\("--)(\w+)"', code))
-    documents = TEXTS["benchmarks/README.md"] + TEXTS["docs/results.md"]
+    documents = "".join(TEXTS.values())
     command = rf"python\s+benchmarks/{path.name}"
     assert re.search(command, documents + code)
     used = re.findall(rf"{command}([^`]*)`", documents)

@@ -1,0 +1,85 @@
+"""Result files, and tables of Markdown from specifications of their columns."""
+
+import json
+import re
+import string
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+Columns = Mapping[str, str | tuple[str, ...]]
+
+
+def read(name: str) -> dict[str, Any]:
+    """Returns the record of docs/results/NAME.json."""
+    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+
+
+def records(pattern: str) -> list[dict[str, Any]]:
+    """Returns the records of the files in docs/results/ that match, each with its `name`."""
+    paths = sorted(RESULTS.glob(pattern))
+    return [{"name": path.stem, **json.loads(path.read_text("utf-8"))} for path in paths]
+
+
+def entries(name: str, key: str) -> list[dict[str, Any]]:
+    """Returns the records that a file's record has under a key, each with its `name`."""
+    return [{"name": name, **record} for name, record in read(name)[key].items()]
+
+
+class _Formatter(string.Formatter):
+    """`str.format`, where a factor may stand before a format: `{parameters:1e-6 .2f} M`.
+
+    The items of a list are formatted each, with " + " between them.
+    """
+
+    def get_field(self, field_name: str, args: Any, kwargs: Any) -> tuple[Any, str]:
+        value = kwargs
+        for key in re.findall(r"[^\[\]]+", field_name):
+            value = value[int(key) if isinstance(value, list) else key]
+        return value, field_name
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if isinstance(value, list):
+            return " + ".join(self.format_field(item, format_spec) for item in value)
+        factor, _, number_format = format_spec.rpartition(" ")
+        return format(value * float(factor) if factor else value, number_format)
+
+
+def fill(cell: str | tuple[str, ...], record: Mapping[str, Any]) -> str:
+    """Formats a cell.
+
+    Args:
+        cell: a template of `str.format`, whose fields are paths in the record, such as
+            `{training[best][bleu]:.2f}`; or several, one after the other. A template is left out
+            where the record does not have its fields.
+        record: of the row.
+    """
+    parts = []
+    for template in (cell,) if isinstance(cell, str) else cell:
+        try:
+            parts.append(_Formatter().vformat(template, (), record))
+        except (KeyError, TypeError):  # The record has no such field, or null.
+            continue
+    return "".join(parts)
+
+
+def spread(path: str) -> str:
+    """Returns the template of a ratio that has a median, and its extremes over the rounds."""
+    return f"{{{path}[median]:.2f}} times ({{{path}[least]:.2f}} to {{{path}[largest]:.2f}})"
+
+
+def table(columns: Columns, rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Returns the lines of a table: a heading, and a row for each record.
+
+    Args:
+        columns: heading -> cell, as for `fill`.
+        rows: records, in their order.
+    """
+    return markdown([columns, *([fill(cell, row) for cell in columns.values()] for row in rows)])
+
+
+def markdown(rows: Iterable[Iterable[str]]) -> list[str]:
+    """Returns the lines of a table of texts; the first row is the heading."""
+    heading, *body = map(tuple, rows)
+    return [f"| {' | '.join(row)} |" for row in (heading, ("---",) * len(heading), *body)]
