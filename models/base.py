@@ -107,8 +107,8 @@ def dense_weights(layer: keras.layers.Dense) -> tuple[Tensor, Tensor | None]:
     return ops.cast(layer.kernel, layer.compute_dtype), bias
 
 
-class Frozen:
-    """Tensors that `Searchable.freeze` computes from weights, such as a transposed matrix.
+class Precomputed:
+    """Tensors that `Searchable.precompute` computes from weights, such as a transposed matrix.
 
     They are variables, because the loops of a graph read a variable where it is used and carry a
     tensor from step to step. No layer counts them among its weights.
@@ -227,11 +227,11 @@ class Searchable(keras.Model):
             return ops.zeros_like(logits[..., :1])
         return ops.logsumexp(logits, axis=-1, keepdims=True)
 
-    def freeze(self) -> None:
+    def precompute(self) -> None:
         """Precomputes what depends on the weights alone; the weights must not change afterwards."""
 
-    def frozen(self) -> list[Frozen]:
-        """Returns what decoding reads besides the weights, after `freeze`."""
+    def precomputed(self) -> list[Precomputed]:
+        """Returns what decoding reads besides the weights, after `precompute`."""
         return []
 
     def architecture(self) -> Architecture:

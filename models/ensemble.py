@@ -5,7 +5,7 @@ from typing import Any
 
 from keras import ops
 
-from nmt_zoo.models.base import Frozen, Tensor, TranslationModel, require
+from nmt_zoo.models.base import Precomputed, Tensor, TranslationModel, require
 from nmt_zoo.models.combination import Combination
 
 
@@ -37,12 +37,12 @@ class Ensemble(Combination):
     def align_sizes(self) -> tuple[int, int]:
         return tuple(map(max, zip(*(member.align_sizes for member in self.members), strict=True)))
 
-    def freeze(self) -> None:
+    def precompute(self) -> None:
         for member in self.members:
-            member.freeze()
+            member.precompute()
 
-    def frozen(self) -> list[Frozen]:
-        return [one for member in self.members for one in member.frozen()]
+    def precomputed(self) -> list[Precomputed]:
+        return [one for member in self.members for one in member.precomputed()]
 
     def joined(self, log_probs: list[Tensor]) -> Tensor:
         return ops.logsumexp(ops.stack(log_probs), axis=0) - math.log(len(log_probs))

@@ -134,8 +134,8 @@ class AlignmentModel(CoverageModel):
             layer.build(None)
         super().build()
 
-    def freeze(self) -> None:
-        self.table.freeze()
+    def precompute(self) -> None:
+        self.table.precompute()
 
     def architecture(self) -> Architecture:
         lines = "t(e | f): a row for each word, softmax over e"

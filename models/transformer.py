@@ -14,7 +14,7 @@ from nmt_zoo.models.architecture import (
     Part,
 )
 from nmt_zoo.models.base import (
-    Frozen,
+    Precomputed,
     Tensor,
     TranslationModel,
     by_hypothesis,
@@ -198,17 +198,17 @@ class Transformer(TranslationModel):
         return features, self._alignment(maps)
 
     output_bias = None  # `[V]`, of an output layer that shares the target embeddings.
-    frozen_output = None  # `Frozen` transposed target embeddings, `[D, V]`.
+    precomputed_output = None  # `Precomputed` transposed target embeddings, `[D, V]`.
 
-    def freeze(self) -> None:
+    def precompute(self) -> None:
         if self.output_layer is None:
             # Products of a few rows with a transposed matrix take up to 15 times as long.
-            self.frozen_output = Frozen(self.output_weights()[0])
-        self.decoder.freeze()
+            self.precomputed_output = Precomputed(self.output_weights()[0])
+        self.decoder.precompute()
 
-    def frozen(self) -> list[Frozen]:
-        output = [] if self.frozen_output is None else [self.frozen_output]
-        return [*output, *self.decoder.frozen()]
+    def precomputed(self) -> list[Precomputed]:
+        output = [] if self.precomputed_output is None else [self.precomputed_output]
+        return [*output, *self.decoder.precomputed()]
 
     def output_weights(self) -> tuple[Tensor, Tensor | None]:
         """Returns the output layer's weights, or the transposed target embeddings (section 3.4)."""
@@ -216,8 +216,8 @@ class Transformer(TranslationModel):
             return dense_weights(self.output_layer)
         bias = self.output_bias
         bias = None if bias is None else ops.cast(bias, self.compute_dtype)
-        if self.frozen_output is not None:
-            return ops.convert_to_tensor(self.frozen_output.variables[0]), bias
+        if self.precomputed_output is not None:
+            return ops.convert_to_tensor(self.precomputed_output.variables[0]), bias
         table = ops.cast(self.target_embedding.embeddings, self.compute_dtype)
         return ops.transpose(table), bias
 

@@ -124,7 +124,7 @@ def load_ours(source, pieces, dtype="float32"):
     model = models.create(source.name, pieces, pieces, dtype=dtype)
     for weight, value in zip(model.weights, exact.weights, strict=True):
         weight.assign(value)
-    model.freeze()
+    model.precompute()
     words = WordVocabulary([*SPECIALS, *(f"w{i}" for i in range(len(SPECIALS), pieces))])
     return model, Tokenizer("word", words, words)
 

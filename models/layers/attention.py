@@ -9,7 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from nmt_zoo.models.base import Frozen, Tensor, dense_weights
+from nmt_zoo.models.base import Precomputed, Tensor, dense_weights
 from nmt_zoo.models.layers.caches import appended, seen
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import SINUSOIDS, rotate
@@ -268,12 +268,12 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
         shape = (batch_size, self.num_heads, 0, self.width // self.num_heads)
         return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)
 
-    joined = None  # `Frozen` kernel `[D, 3 D]` and bias `[3 D]` of queries, keys and values.
+    joined = None  # `Precomputed` kernel `[D, 3 D]` and bias `[3 D]` of queries, keys and values.
 
-    def freeze(self) -> None:
-        """Joins the projections of queries, keys and values; see `Searchable.freeze`."""
+    def precompute(self) -> None:
+        """Joins the projections of queries, keys and values; see `Searchable.precompute`."""
         weights = [dense_weights(layer) for layer in (self.query, self.key, self.value)]
-        self.joined = Frozen(
+        self.joined = Precomputed(
             *(ops.concatenate(parts, axis=-1) for parts in zip(*weights, strict=True))
         )
 

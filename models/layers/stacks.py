@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from nmt_zoo.models.base import Frozen, Tensor, settings_of
+from nmt_zoo.models.base import Precomputed, Tensor, settings_of
 from nmt_zoo.models.layers.attention import MAX_DISTANCE
 from nmt_zoo.models.layers.blocks import (
     DecoderLayer,
@@ -254,13 +254,13 @@ class Decoder(Stack):
             maps.append(weights)
         return self.normalised(x), {"keys": keys, "values": values}, maps
 
-    def freeze(self) -> list[Frozen]:
-        """Joins projections of self-attention, see `Searchable.freeze`; returns them."""
+    def precompute(self) -> list[Precomputed]:
+        """Joins projections of self-attention, see `Searchable.precompute`; returns them."""
         for layer in distinct(self.layers):
-            layer.self_attention.freeze()
-        return self.frozen()
+            layer.self_attention.precompute()
+        return self.precomputed()
 
-    def frozen(self) -> list[Frozen]:
-        """Returns what decoding reads besides the weights, after `freeze`."""
+    def precomputed(self) -> list[Precomputed]:
+        """Returns what decoding reads besides the weights, after `precompute`."""
         joined = (layer.self_attention.joined for layer in distinct(self.layers))
         return [each for each in joined if each is not None]

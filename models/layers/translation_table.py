@@ -44,7 +44,7 @@ class TranslationTable(keras.layers.Layer):
         self.target_vocab_size = target_vocab_size
         self.num_word_pairs = num_word_pairs
         self.smoothing = smoothing
-        self.frozen = False
+        self.is_precomputed = False
 
     def build(self, input_shape: Any = None) -> None:
         sizes = self.source_vocab_size, self.target_vocab_size
@@ -101,17 +101,17 @@ class TranslationTable(keras.layers.Layer):
         self.logits.assign(logarithms(probabilities))
         self.spread.assign(1 - (1 - self.smoothing) * np.minimum(totals, 1))
 
-    def freeze(self) -> None:
+    def precompute(self) -> None:
         """Makes `exp(logits)` of every row sum to 1, so that later calls need not normalise.
 
         This does not change the probabilities. The table cannot be trained afterwards.
         """
         self.logits.assign(self.logits - ops.take(self._log_totals(), self.source_words))
-        self.frozen, self.trainable = True, False
+        self.is_precomputed, self.trainable = True, False
 
     def _log_totals(self):
         """Computes log(sum(exp(logits))) of every row, `[source_vocab_size]` float32."""
-        if self.frozen:
+        if self.is_precomputed:
             return ops.zeros(self.source_vocab_size)
         rows, size = ops.convert_to_tensor(self.source_words), self.source_vocab_size
         logits = ops.convert_to_tensor(self.logits)

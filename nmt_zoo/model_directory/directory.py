@@ -233,7 +233,7 @@ class ModelDirectory:
         if model.own_search:
             config["length_penalty"] = 0.0
         if not language_model:
-            model.freeze()
+            model.precompute()
         return model, tokenizer, config
 
     def weights_hash(self) -> str:

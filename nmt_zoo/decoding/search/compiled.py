@@ -88,7 +88,8 @@ class CompiledSearch:
         self.options = options
         self._model = model
         self._special_ids = special_ids
-        weights = [*model.variables, *(v for some in model.frozen() for v in some.variables)]
+        precomputed = [v for tensors in model.precomputed() for v in tensors.variables]
+        weights = [*model.variables, *precomputed]
         are_few = sum(math.prod(weight.shape) for weight in weights) <= _FEW
         self._constants = weights if is_fixed and are_few else []
         # Traced once for all sizes; XLA compiles each size when it first occurs.

@@ -122,8 +122,8 @@ class ServingModule(tf.Module):
         **search: Any,
     ) -> None:
         super().__init__()
-        frozen = [variable for each in model.frozen() for variable in each.variables]
-        self.weights = [weight.value for weight in (*model.weights, *frozen)]
+        precomputed = [variable for each in model.precomputed() for variable in each.variables]
+        self.weights = [weight.value for weight in (*model.weights, *precomputed)]
         self.source = graph_vocabulary(tokenizer.source)
         is_same = tokenizer.source is tokenizer.target
         self.target = self.source if is_same else graph_vocabulary(tokenizer.target)

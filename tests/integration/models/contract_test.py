@@ -658,7 +658,7 @@ def test_a_model_with_weights_in_bfloat16_decodes_nearly_the_same(model, case):
     half = create(case, dtype="bfloat16")
     for weight, value in zip(half.weights, model.weights, strict=True):
         weight.assign(value)
-    half.freeze()
+    half.precompute()
     target_in_ids = target_in(TARGET)[:, :2]
     logits, expected = (
         np.stack([output.logits for output in stepped(one, SOURCE, target_in_ids)])

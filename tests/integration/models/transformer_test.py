@@ -79,12 +79,12 @@ def test_shared_layers_compute_what_equal_layers_would():
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
-def test_a_frozen_model_decodes_as_before(positions):
+def test_a_precomputed_model_decodes_as_before(positions):
     model = create(positions=positions, **SHARED)
     before = stepped(model)
     close(before, logits(model))
-    model.freeze()
-    assert len(model.frozen()) == 3  # The output, and the joined projections of two layers.
+    model.precompute()
+    assert len(model.precomputed()) == 3  # The output, and the joined projections of two layers.
     close(stepped(model), before)
 
 

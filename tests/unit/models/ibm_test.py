@@ -66,11 +66,11 @@ def test_rows_are_those_of_the_words_of_a_batch_wherever_they_stand():
 
 
 @pytest.mark.parametrize("share", [0.1, 1.0])
-def test_a_frozen_table_has_the_same_probabilities_and_sums_of_one(share):
+def test_a_precomputed_table_has_the_same_probabilities_and_sums_of_one(share):
     table, _ = sparse_table(share=share)
     everything = [ids(np.arange(size)[None]) for size in (11, 12)]
     expected = table.look_up(*everything), table.rows(everything[0])
-    table.freeze()
+    table.precompute()
     after = table.look_up(*everything), table.rows(everything[0])
     for found, before in zip(after, expected, strict=True):
         close(found, before)

@@ -109,10 +109,10 @@ def test_log_prob_is_the_score_of_the_output_with_positions_inside_attention(set
     for weight in model.trainable_variables:
         weight.assign(weight * 1.5)
     found = search(model, beam_size=4, limit=6)
-    model.freeze()
-    frozen = search(model, beam_size=4, limit=6)
-    np.testing.assert_array_equal(frozen.ids, found.ids)
-    np.testing.assert_allclose(frozen.scores, found.scores, atol=1e-5)
+    model.precompute()
+    precomputed = search(model, beam_size=4, limit=6)
+    np.testing.assert_array_equal(precomputed.ids, found.ids)
+    np.testing.assert_allclose(precomputed.scores, found.scores, atol=1e-5)
     for row, source in enumerate(SOURCE.numpy()):
         expected = log_probs(model, source, [tokens(ids) for ids in found.ids[row]])
         np.testing.assert_allclose(found.log_probs[row], expected, atol=1e-4)
