@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from absl import app
 
 from nmt_zoo.command_line.console import status_of
-from nmt_zoo.command_line.flag_values import defined
 from nmt_zoo.common import process
 from nmt_zoo.serving.export import saved_model_client
 
@@ -33,11 +31,9 @@ def run_script(name, arguments, capsys=None):
     """
     if capsys:
         capsys.readouterr()
-    app.define_help_flags()  # Has an effect only once in a process.
     process.BEGAN = time.monotonic()
     module = importlib.import_module(f"nmt_zoo.command_line.{name}")
-    with defined(module.define_flags):
-        status = status_of(module.main, [name, *map(str, arguments)])
+    status = status_of(module.main, [name, *map(str, arguments)], module.Arguments)
     return Done(status, *(capsys.readouterr() if capsys else ("", "")))
 
 

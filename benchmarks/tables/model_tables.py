@@ -1,13 +1,15 @@
 """Tables of the presets, their settings, and the options of training."""
 
+import importlib
 import itertools
 import re
 
 from benchmarks.tables.cells import fill, markdown, read
 from nmt_zoo import models
-from nmt_zoo.configuration.options import AUTO, BY_NAME, OPTIONS
-from nmt_zoo.configuration.rules import RULES, in_words
+from nmt_zoo.configuration.options import AUTO, OPTIONS
+from nmt_zoo.configuration.rules import in_words, reasons
 
+_SCRIPTS = "train", "translate", "align", "compare", "export", "serve", "visualize_attention"
 _MULTI30K = "methods/multi30k_en_de/{model}-1", "{bleu:.1f}, {data}"
 _EUROPARL = "europarl10k/{model}", "{scores[beam][bleu]:.1f}, Europarl, 10,000 pairs de-en"
 _MINUTES = ", demo corpus, {training[minutes]:.0f} min, {training[steps]:,} updates"
@@ -109,17 +111,21 @@ def _settings_table():
 def _rules_table():
     """Makes a table for each script, without the needs that the table of options has."""
     lines = []
-    for script, rules in RULES.items():
+    for script in _SCRIPTS:
+        record = importlib.import_module(f"nmt_zoo.command_line.{script}").Arguments
         rows = [("flag", "needs", "excludes", "because")]
-        for rule in rules:
-            name = rule.option
-            if script == "train" and name in BY_NAME and rule.needs == _only_with(name):
-                continue
-            option = f"`{in_words(rule.option)}`" if rule.option else "always"
-            needs = " or ".join(f"`{in_words(each)}`" for each in rule.needs)
-            excludes = ", ".join(f"`{in_words(each)}`" for each in rule.excludes)
-            rows.append((option, needs, excludes, rule.reason))
-        lines += ["", f"### {script}.py", "", *markdown(rows)]
+        for option in [*record.flags(), *record.more]:
+            if option.required:
+                wanted = in_words(" or ".join((option.name, *option.unless)))
+                rows.append(("always", f"`{wanted}`", "", option.required))
+            flag = in_words(f"{option.name}={option.when}" if option.when else option.name)
+            needs = () if option in OPTIONS and not option.when else reasons(option.needs).items()
+            rows += [(f"`{flag}`", f"`{in_words(c)}`", "", reason) for c, reason in needs]
+            for reason in dict.fromkeys(reasons(option.excludes).values()):
+                conditions = [c for c, why in reasons(option.excludes).items() if why == reason]
+                excludes = ", ".join(f"`{in_words(condition)}`" for condition in conditions)
+                rows.append((f"`{flag}`", "", excludes, reason))
+        lines += ["", f"### {script}.py", "", *markdown(rows)] if rows[1:] else []
     return lines
 
 
@@ -131,9 +137,8 @@ def _options_table():
         for option in options:
             # Markdown would take a token such as <unk> for HTML, and show nothing.
             text, default = re.sub(r"</?\w+>", r"`\g<0>`", option.help), option.default
-            if option.only_with:
-                other, values = option.only_with
-                text += f" Only with `--{other}={'` or `'.join(values)}`."
+            if option.needs and not option.when:
+                text += f" Only with `{'` and `'.join(map(in_words, option.needs))}`."
             shown = str(default).lower() if isinstance(default, bool) else str(default)
             resumable = "yes" if option.resumable else ""
             name, default = f"`--{option.name}`", f"`{shown}`" if shown else ""
@@ -141,12 +146,6 @@ def _options_table():
             rows.append((name, default, values, text, resumable))
         lines += ["", f"## {group}", "", *markdown(rows)]
     return lines
-
-
-def _only_with(name: str) -> tuple[str, ...]:
-    """Returns the condition that an option's entry in the table of options names already."""
-    other, values = BY_NAME[name].only_with or ("", ())
-    return (f"{other}={'|'.join(values)}",)
 
 
 TABLES = {

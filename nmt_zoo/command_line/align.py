@@ -27,11 +27,10 @@ import sys
 from typing import Any
 
 from nmt_zoo.command_line import console, flag_values
-from nmt_zoo.command_line.flag_values import flag, language_flag, number_or, read
+from nmt_zoo.command_line.flag_values import flag, language_flag, number_or
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, check_writable, write_json
-from nmt_zoo.configuration import rules
 from nmt_zoo.decoding.alignment.lexicons import (
     LEAST_PROBABLE,
     lexicon_entries,
@@ -56,6 +55,9 @@ _JOINED = (*SYMMETRISATIONS, "agree")
 _TEXT, _TRAINING, _INSTEAD = "Text and links", "Training on the text", "Instead of training"
 _CHOICE, _SCORES = "Choice of links", "Scores"
 _HEADS = "mean", "auto"
+_OF_TRAINING = dict.fromkeys(
+    ("model", "iterations", "symmetrise=forward|reverse"), "it is for training"
+)
 # Pairs of which links are learnt, and with whose links heads are compared, by --head=auto.
 _TO_LEARN, _TO_JUDGE = 20_000, 1000
 
@@ -64,16 +66,32 @@ _TO_LEARN, _TO_JUDGE = 20_000, 1000
 class Arguments(flag_values.Arguments):
     """The flags of align.py."""
 
-    source: str = flag(_TEXT, "", "File of text to align, one sentence a line.")
-    target: str = flag(
-        _TEXT, "", "File of its translation. Default: the text after ||| in --source."
+    source: str = flag(
+        _TEXT,
+        "",
+        "File of text to align, one sentence a line.",
+        required="the text to align, with its --target",
+        unless=("from_alignments",),
     )
-    alignments: str = flag(_TEXT, "", "File for the links i-j, words counted from 0.")
+    target: str = flag(
+        _TEXT,
+        "",
+        "File of its translation. Default: the text after ||| in --source.",
+        needs=("source",),
+    )
+    alignments: str = flag(
+        _TEXT,
+        "",
+        "File for the links i-j, words counted from 0.",
+        required="the output",
+        unless=("gold", "lexicon"),
+    )
     lexicon: str = flag(
         _TEXT,
         "",
         "File for word translations, for translate.py --lexicon: counted from the links or, with "
         "--model_dir and no text, the word table of an IBM model.",
+        needs=("source",),
     )
     model: str = flag(
         _TRAINING,
@@ -91,10 +109,16 @@ class Arguments(flag_values.Arguments):
         1000,
     )
     model_dir: str = flag(
-        _INSTEAD, "", "Directory of a model from source to target, as train.py wrote it."
+        _INSTEAD,
+        "",
+        "Directory of a model from source to target, as train.py wrote it.",
+        excludes=_OF_TRAINING,
     )
     reverse_model_dir: str = flag(
-        _INSTEAD, "", "Directory of a model from target to source, as train.py wrote it."
+        _INSTEAD,
+        "",
+        "Directory of a model from target to source, as train.py wrote it.",
+        excludes=_OF_TRAINING,
     )
     source_language: str = language_flag(_INSTEAD, "source")
     target_language: str = language_flag(_INSTEAD, "target")
@@ -103,6 +127,8 @@ class Arguments(flag_values.Arguments):
         None,
         "Attention layer that gives the links, counted from 1. Default: the choice of the model.",
         1,
+        needs=("model_dir or reverse_model_dir",),
+        excludes={"head=auto": "it chooses the layer, too"},
     )
     head: str = flag(
         _INSTEAD,
@@ -110,9 +136,20 @@ class Arguments(flag_values.Arguments):
         "Attention head of that layer, counted from 1, or mean. auto: the head of any layer that "
         "agrees best with a model that is trained on the text, as without --model_dir. Default: "
         "mean if --layer is given; otherwise the model's choice.",
+        needs=("model_dir or reverse_model_dir",),
     )
     from_alignments: list[str] = flag(
-        _INSTEAD, [], "File of links to use instead of a model, or two files to join."
+        _INSTEAD,
+        [],
+        "File of links to use instead of a model, or two files to join.",
+        excludes={
+            **dict.fromkeys(
+                ("model_dir", "reverse_model_dir", "layer", "head"),
+                "links replace models",
+            ),
+            **dict.fromkeys(("threshold", "symmetrise=agree"), "links have no weights"),
+            **_OF_TRAINING,
+        },
     )
     symmetrise: str | None = flag(
         _CHOICE,
@@ -138,7 +175,7 @@ class Arguments(flag_values.Arguments):
         "File of correct links, i-j (sure), ipj or i?j (possible); or, as in NAACL 2003, a link on "
         "each line: sentence source target S|P. Prints AER.",
     )
-    save_scores: str = flag(_SCORES, "", "JSON file for the scores and settings; needs --gold.")
+    save_scores: str = flag(_SCORES, "", "JSON file for the scores and settings.", needs=("gold",))
 
     @property
     def trains(self) -> bool:
@@ -154,18 +191,13 @@ class Arguments(flag_values.Arguments):
         return text_alignment.LIKELY if self.trains and self.model == "fertility" else AGREED
 
 
-def define_flags() -> None:
-    """Defines the flags of this script."""
-    flag_values.define(Arguments)
-
-
 def check_flags(asked: Arguments) -> None:
     """Raises `UserError` if flags contradict each other or something is missing."""
     places = ("from_alignments", "model_dir", "reverse_model_dir", "gold")
     for name in places:
         if name in asked.given and not getattr(asked, name):
             raise UserError(f"--{name}: expected a path, found nothing")
-    rules.check("align", asked.values(), asked.given)
+    asked.check()
     files = asked.from_alignments
     directions = len(files) or bool(asked.model_dir) + bool(asked.reverse_model_dir)
     methods = "|".join(SYMMETRISATIONS if files else _JOINED)
@@ -336,10 +368,8 @@ def write_table(asked: Arguments) -> None:
     print(f"wrote {asked.lexicon}: {count:,} word pairs of probability above {threshold:g}")
 
 
-def main(argv: list[str]) -> int:
+def main(asked: Arguments) -> int:
     """Aligns a text; or, given only a model and a lexicon, writes the model's own table."""
-    del argv
-    asked = read(Arguments)
     number_or("head", asked.head, *_HEADS)
     if asked.lexicon and asked.model_dir and asked.given <= {"model_dir", "lexicon", "threshold"}:
         write_table(asked)
@@ -350,5 +380,4 @@ def main(argv: list[str]) -> int:
 
 def command() -> None:
     """Runs the script on the command line, and exits."""
-    define_flags()
-    console.run(main)
+    console.run(main, Arguments)

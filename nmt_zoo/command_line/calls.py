@@ -6,8 +6,7 @@ import signal
 import time
 from typing import Any
 
-from nmt_zoo.command_line.flag_values import defined
-from nmt_zoo.command_line.own_files import parse
+from nmt_zoo.command_line.flag_values import defined, parse, read
 from nmt_zoo.common import process
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.models import SettingError
@@ -23,8 +22,9 @@ def call(name: str, **options: Any) -> None:
     process.BEGAN = time.monotonic()
     module = importlib.import_module(f"nmt_zoo.command_line.{name}")
     try:
-        with defined(module.define_flags):
-            status = module.main(parse([name, *arguments_of(options)])) or 0
+        with defined(module.Arguments):
+            parse([name, *arguments_of(options)])
+            status = module.main(read(module.Arguments))
     except SettingError as error:
         raise UserError(str(error)) from None
     if status:

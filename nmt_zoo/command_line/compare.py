@@ -23,12 +23,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from nmt_zoo.command_line import console, flag_values
-from nmt_zoo.command_line.flag_values import flag, read, shortened
+from nmt_zoo.command_line.flag_values import flag, shortened
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, write_json, write_text
 from nmt_zoo.common.progress import Progress
-from nmt_zoo.configuration import rules
 from nmt_zoo.configuration.options import AUTO
 from nmt_zoo.data_pipeline.lines import open_target
 from nmt_zoo.data_pipeline.test_sets import other_translation
@@ -70,15 +69,20 @@ class Arguments(flag_values.Arguments):
         "",
         "File of the text that was translated, one sentence a line; or a test set in SGML or XML; "
         "or a .tsv.",
+        required="the text that was translated",
     )
     reference: str = flag(
         _TEXTS,
         "",
         "File of its human translation; or the --source itself if it is a test set with one "
         "reference, or a .tsv of two columns. Blank lines are left out.",
+        required="its human translation",
     )
     outputs: list[str] = flag(
-        _TEXTS, [], f"Files of {_FEWEST} to {_MOST} translations, separated by commas."
+        _TEXTS,
+        [],
+        f"Files of {_FEWEST} to {_MOST} translations, separated by commas.",
+        required="the translations to compare",
     )
     names: list[str] = flag(
         _TEXTS, [], "Names of the systems, separated by commas. Default: names of the files."
@@ -88,6 +92,7 @@ class Arguments(flag_values.Arguments):
         "",
         "Source side of a training text, from which the word alignments learn, too; as for "
         "train.py.",
+        needs=("train_target",),
     )
     train_target: str = flag(
         _TRAINING,
@@ -110,14 +115,9 @@ class Arguments(flag_values.Arguments):
     save_scores: str = flag(_RESULTS, "", "JSON file for the figures.")
 
 
-def define_flags() -> None:
-    """Defines the flags of this script."""
-    flag_values.define(Arguments)
-
-
 def check_flags(asked: Arguments) -> None:
     """Raises `UserError` if flags contradict each other or something is missing."""
-    rules.check("compare", asked.values(), asked.given)
+    asked.check()
     number = len(asked.outputs)
     if not _FEWEST <= number <= _MOST or not all(asked.outputs):
         found = shortened(",".join(asked.outputs))
@@ -284,10 +284,8 @@ def record_of(asked: Arguments, split: Splitters, report: dict[str, Any]) -> dic
     }
 
 
-def main(argv: list[str]) -> int:
+def main(asked: Arguments) -> int:
     """Reads the texts; writes the comparison if asked, and prints it."""
-    del argv
-    asked = read(Arguments)
     check_flags(asked)
     numbers, lines, said = read_texts(asked)
     split = Splitters(asked, lines)
@@ -327,5 +325,4 @@ def main(argv: list[str]) -> int:
 
 def command() -> None:
     """Runs the script on the command line, and exits."""
-    define_flags()
-    console.run(main)
+    console.run(main, Arguments)

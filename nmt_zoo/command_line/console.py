@@ -9,33 +9,40 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-from absl import app, logging
+from absl import app, flags, logging
 
-from nmt_zoo.command_line.flag_values import advice_on_memory, shortened
-from nmt_zoo.command_line.own_files import parse
+from nmt_zoo.command_line.flag_values import Arguments, defined, parse, read, shortened
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_writable
 from nmt_zoo.decoding.pictures.figures import check_path
 
+_LOWERED = ("batch_size", "max_lines", "beam_size")  # Flags whose lower values need less memory.
 _LONGEST = 1000  # Most characters of an error.
 # Characters that break the line or control the terminal.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def run(main: Callable[[list[str]], int | None]) -> None:
-    """Runs a script's `main(argv)` on the command line and exits."""
-    sys.exit(status_of(main, sys.argv))
+def run(main: Callable[[Any], int | None], record: type[Arguments] | None = None) -> None:
+    """Runs a script's `main` on the command line and exits; arguments as of `status_of`."""
+    sys.exit(status_of(main, sys.argv, record))
 
 
-def status_of(main: Callable[[list[str]], int | None], argv: list[str]) -> int:
-    """Runs a script's `main(argv)` on some arguments, the name of the script first.
+def status_of(
+    main: Callable[[Any], int | None], argv: list[str], record: type[Arguments] | None = None
+) -> int:
+    """Runs a script's `main` on some arguments, the name of the script first.
 
-    `main` gets the arguments that remain once flags are parsed. Returns its exit status. An error
-    that the user can mend prints one line to standard error and gives 1.
+    `main` gets the values of the flags of `record`, which exist only during the call; without a
+    record, the arguments that remain once flags are parsed. Returns its exit status. An error that
+    the user can mend prints one line to standard error and gives 1.
     """
     parser = functools.partial(parse, about=main.__globals__["__doc__"] or "")
-    return one_line_errors(functools.partial(app.run, main, flags_parser=parser))(argv)
+    app.define_help_flags()  # Before, because only once in a process.
+    with defined(record or Arguments):
+        start = main if record is None else lambda _: main(read(record))
+        return one_line_errors(functools.partial(app.run, start, flags_parser=parser))(argv)
 
 
 def one_line_errors(main: Callable[[list[str]], int | None]) -> Callable[[list[str]], int]:
@@ -103,9 +110,23 @@ def _refusal(error):
 
 
 def _out_of_memory(error):
-    found = re.search(r"shape ?[\[(][\d, ]*[\])]", str(error))
-    what = f", for a tensor of {found[0]}" if found else ""
-    return f"not enough memory{what}; {advice_on_memory()}"
+    shape = re.search(r"shape ?[\[(][\d, ]*[\])]", str(error))
+    what = f", for a tensor of {shape[0]}" if shape else ""
+    return f"not enough memory{what}; {_advice_on_memory({*flags.FLAGS})}"
+
+
+def _advice_on_memory(names):
+    """Returns how a script with flags of these names could do with less memory."""
+    if "max_tokens_per_batch" in names:
+        return (
+            "lower --max_tokens_per_batch, or make the model smaller with --set, in a new "
+            "--model_dir"
+        )
+    lowered = " or ".join(f"--{name}" for name in _LOWERED if name in names)
+    advice = [f"lower {lowered}"] if lowered else []
+    if names & {"source", "input"}:
+        advice.append("give fewer lines at a time, without the longest")
+    return ", or ".join([*advice, "use a computer with more"])
 
 
 def write_result(*lines: str) -> None:

@@ -28,13 +28,11 @@ from nmt_zoo.command_line.flag_values import (
     language_flag,
     length_penalty_flag,
     max_input_tokens_flag,
-    read,
     with_length_penalty,
 )
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_folder, read_lines
 from nmt_zoo.common.progress import Progress
-from nmt_zoo.configuration import rules
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.decoding.text import training_text
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS, Translator
@@ -60,6 +58,7 @@ class Arguments(flag_values.Arguments):
         "",
         "Directory of the trained model, as train.py wrote it; several with the same vocabularies, "
         "separated by commas, are exported as an ensemble.",
+        required="the directory of the trained model",
     )
     source_language: str = language_flag(_FOLDERS, "source")
     target_language: str = language_flag(_FOLDERS, "target")
@@ -67,6 +66,7 @@ class Arguments(flag_values.Arguments):
         _FOLDERS,
         "",
         "Folder of all exported versions of this model; each export adds a numbered folder.",
+        required="the folder of all exported versions",
     )
     format: str = flag(
         _FORMAT,
@@ -78,40 +78,43 @@ class Arguments(flag_values.Arguments):
     quantization: str = flag(
         _FORMAT,
         "float32",
-        "Number format of the weights. Only with --format=ctranslate2.",
+        "Number format of the weights.",
         choices=conversion.QUANTIZATIONS,
+        needs=("format=ctranslate2",),
     )
     compile: bool = flag(
         _FORMAT,
         False,
         "Adds signatures that answer up to two lines about three times as fast, by programs that "
         "XLA compiles while a server loads the model: a minute on a CPU. TensorFlow Serving needs "
-        "its flag --xla_cpu_compilation_enabled. Only with --format=savedmodel.",
+        "its flag --xla_cpu_compilation_enabled.",
+        needs=("format=savedmodel",),
     )
     beam_size: int = beam_size_flag(
-        _SEARCH, ", unless a request asks for another. Only with --format=savedmodel"
+        _SEARCH, ", unless a request asks for another", needs=("format=savedmodel",)
     )
     max_beam_size: int = flag(
         _SEARCH,
         0,
-        "Largest beam that a request may ask for (0: --beam_size). Only with --format=savedmodel.",
+        "Largest beam that a request may ask for (0: --beam_size).",
         0,
         1000,
+        needs=("format=savedmodel",),
     )
     length_penalty: float | None = length_penalty_flag(_SEARCH)
     max_input_tokens: int = max_input_tokens_flag(_SEARCH, MAX_INPUT_TOKENS)
-    license: str = flag(_REST, "", "Licence of the model, for its model card. Default: not stated.")
+    license: str = flag(
+        _REST,
+        "",
+        "Licence of the model, for its model card. Default: not stated.",
+        needs=("format=savedmodel",),
+    )
     check_input: str = flag(
         _REST,
         "",
         "File of source text that the exported model must translate like the original. "
         "Default: a few built-in lines.",
     )
-
-
-def define_flags() -> None:
-    """Defines the flags of this script."""
-    flag_values.define(Arguments)
 
 
 def translations_to_compare(
@@ -203,11 +206,9 @@ def export_ctranslate2(
     return f"{alike} of {len(lines)} lines translated alike ({alike / len(lines):.1%})"
 
 
-def main(argv: list[str]) -> int:
+def main(asked: Arguments) -> int:
     """Reads flags, exports, compares; a version appears only after it has passed the check."""
-    del argv
-    asked = read(Arguments)
-    rules.check("export", asked.values(), asked.given)
+    asked.check()
     to_ctranslate2 = asked.format == "ctranslate2"
     if asked.max_beam_size and asked.max_beam_size < asked.beam_size:
         raise UserError(
@@ -244,5 +245,4 @@ def main(argv: list[str]) -> int:
 
 def command() -> None:
     """Runs the script on the command line, and exits."""
-    define_flags()
-    console.run(main)
+    console.run(main, Arguments)

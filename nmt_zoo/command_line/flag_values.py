@@ -1,40 +1,47 @@
 """Flags as records: a dataclass names a script's flags, and an instance of it has their values."""
 
 import contextlib
+import copy
 import dataclasses
 import difflib
 import re
-import shutil
-import textwrap
-import types
 import typing
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, ClassVar, TypeVar
 
 from absl import flags
 
+from nmt_zoo.common import own_code
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.configuration.options import AUTO, LENGTH_PENALTY, MAX_LENGTH_PENALTY, Option
+from nmt_zoo.configuration import rules
+from nmt_zoo.configuration.options import (
+    AUTO,
+    BY_NAME,
+    LENGTH_PENALTY,
+    MAX_LENGTH_PENALTY,
+    Option,
+)
 
-_HELP = ("--help", "-help", "--helpshort", "-h", "-?")
-_WIDEST = 100  # Most characters of a line of help.
+_HELP = {"--help", "-help", "--helpshort", "-h", "-?"}
 _NUMBER = "[1-9][0-9]{0,8}"  # Of a layer or head.
-_LOWERED = ("batch_size", "max_lines", "beam_size")  # Flags whose lower values need less memory.
-_LARGEST = {int: 2**31 - 1, float: 3.4e38}  # Largest values of int32 and float32.
 _TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
+# Flags whose value may name a file of the user's own, such as --model=my_model.py:Name.
+_MAY_BE_OWN = re.compile(r"--?(architecture|model|update|dataset|rules)")
+_OWN = re.compile(r"([^,]+\.py):(\w+)")
 
 Record = TypeVar("Record", bound="Arguments")
-
-flags.disclaim_key_flags()  # So that absl attributes each flag to the script that defines it.
 
 
 @dataclasses.dataclass(frozen=True)
 class Arguments:
     """The flags of a script. A subclass has a field for each flag, made by `flag`.
 
-    `given` has the names of the flags on the command line.
+    `more` has further flags; `options` has the values of those that were given. `given` has the
+    names of all flags on the command line.
     """
 
+    more: ClassVar[Collection[Option]] = ()
+    options: dict[str, Any] = dataclasses.field(default_factory=dict, kw_only=True)
     given: frozenset[str] = dataclasses.field(default=frozenset(), kw_only=True)
 
     @property
@@ -42,9 +49,23 @@ class Arguments:
         """The languages of source and target that are asked for; "": those of the model."""
         return self.source_language, self.target_language  # pyright: ignore[reportAttributeAccessIssue]
 
+    @classmethod
+    def flags(cls) -> list[Option]:
+        """Returns the flags that are fields; a `list[str]` or `str | None` is of type `str`."""
+        fields = [field for field in dataclasses.fields(cls) if field.metadata]
+        kinds = [(typing.get_args(field.type) or (field.type,))[0] for field in fields]
+        return [
+            field.metadata["option"]._replace(name=field.name, kind=kind)
+            for field, kind in zip(fields, kinds, strict=True)
+        ]
+
     def values(self) -> dict[str, Any]:
-        """Returns name -> value of all flags."""
-        return {each.name: getattr(self, each.name) for each in _fields(type(self))}
+        """Returns name -> value of all flags that are fields, and of those in `options`."""
+        return {o.name: getattr(self, o.name) for o in self.flags()} | self.options
+
+    def check(self, more: Iterable[Option] = ()) -> None:
+        """Raises `UserError` if flags, or some of `more`, break what they need or exclude."""
+        rules.check([*self.flags(), *more], self.values(), self.given)
 
 
 def flag(
@@ -53,46 +74,40 @@ def flag(
     text: str,
     minimum: float | None = None,
     maximum: float | None = None,
-    *,
-    choices: Iterable[str] = (),
-    repeatable: bool = False,
+    **more: Any,
 ) -> Any:
     """Makes a field of `Arguments` that is a flag; the field's type is the flag's.
 
-    `group` is the heading in --help. Without the flag, the value is `default`; None if that is not
-    a value. `text` is a whole phrase, with its unit. `choices` are the texts that are allowed;
-    empty for any. Each use of a `repeatable` flag adds to a list; otherwise, commas separate its
-    items.
+    Arguments are as of `Option`; a default of None says that there is no value without the flag.
+    Commas separate the items of a list that is not `repeatable`.
     """
-    about = {"group": group, "text": text, "minimum": minimum, "maximum": maximum}
-    about |= {"choices": tuple(choices), "repeatable": repeatable}
-    if isinstance(default, list):
-        return dataclasses.field(default_factory=lambda: list(default), metadata=about)
-    return dataclasses.field(default=default, metadata=about)
+    option = Option("", default, text, group, minimum, maximum, **more)
+    metadata = {"option": option}
+    return dataclasses.field(default_factory=lambda: copy.copy(default), metadata=metadata)
 
 
-def beam_size_flag(group: str, more: str = "") -> Any:
+def beam_size_flag(group: str, more: str = "", **options: Any) -> Any:
     """Makes the field `beam_size`; `more` is added to its description."""
     text = f"Number of hypotheses that the beam search keeps (1: greedy){more}."
-    return flag(group, 4, text, 1, 1000)
+    return flag(group, 4, text, 1, 1000, **options)
 
 
-def language_flag(group: str, side: str) -> Any:
+def language_flag(group: str, side: str, **options: Any) -> Any:
     """Makes the field `source_language` or `target_language`, for a model of several languages."""
     text = (
         f"Language of the {side}, as the model calls it; a wrong one prints the list. Default: the "
         "one that import_model.py or training was given. Only for a model of several languages."
     )
-    return flag(group, "", text)
+    return flag(group, "", text, **options)
 
 
-def length_penalty_flag(group: str, more: str = "") -> Any:
+def length_penalty_flag(group: str, more: str = "", **options: Any) -> Any:
     """Makes the field `length_penalty`; `more` is added to its description."""
     text = (
         "Exponent alpha of the length penalty of Wu et al. 2016 (0: no penalty). Default: the one "
         f"that training chose on validation text, else {LENGTH_PENALTY}{more}."
     )
-    return flag(group, None, text, 0.0, MAX_LENGTH_PENALTY)
+    return flag(group, None, text, 0.0, MAX_LENGTH_PENALTY, **options)
 
 
 def max_input_tokens_flag(
@@ -100,58 +115,47 @@ def max_input_tokens_flag(
     default: int,
     text: str = "Longest line that is translated, in tokens with </s>; a request with a longer "
     "line is refused.",
+    **options: Any,
 ) -> Any:
     """Makes the field `max_input_tokens`; `text` says what it limits."""
-    return flag(group, default, text, 2, 1_000_000)
+    return flag(group, default, text, 2, 1_000_000, **options)
 
 
-def split_sentences_flag(group: str, text: str) -> Any:
+def split_sentences_flag(group: str, text: str, **options: Any) -> Any:
     """Makes the field `split_sentences`; `text` says what it does."""
     text += (
         ": always, never, or auto, which does so where a line has more sentences than the lines of "
         "the training text."
     )
-    return flag(group, "auto", text, choices=("auto", "always", "never"))
+    return flag(group, "auto", text, choices=("auto", "always", "never"), **options)
 
 
-def define(record: type[Arguments]) -> None:
-    """Defines the flags of a record."""
-    hints = typing.get_type_hints(record)
-    for each in _fields(record):
-        kind, default = hints[each.name], each.default
-        if isinstance(kind, types.UnionType):  # `int | None`
-            kind = next(one for one in typing.get_args(kind) if one is not type(None))
-        about = dict(each.metadata)
-        is_list, repeatable = typing.get_origin(kind) is list, about.pop("repeatable")
-        if is_list:
-            kind, default = str, each.default_factory()  # pyright: ignore[reportCallIssue]
-        _define(each.name, kind, default, is_list=is_list, repeatable=repeatable, **about)
-
-
-def define_options(options: Iterable[Option]) -> None:
-    """Defines a flag for each option, whose value is None unless the flag is given."""
+def define(options: Iterable[Option]) -> None:
+    """Defines flags, whose value is None unless they are given."""
     for option in options:
-        kind, text = type(option.default), option.help
-        if option.only_with:
-            other, values = option.only_with
-            text += f" Only with --{other}={' or '.join(values)}."
-        if option.default or kind is float:
-            text += f" Default: {option.default}."
-        choices = (*option.choices, *[AUTO] * option.automatic) if option.choices else ()
-        limits = {"minimum": option.minimum, "maximum": option.maximum, "choices": choices}
-        _define(option.name, kind, None, text=text, group=option.group, **limits)
-
-
-def given_options(options: Iterable[Option]) -> dict[str, Any]:
-    """Returns name -> value of the options whose flags are on the command line."""
-    return {o.name: flags.FLAGS[o.name].value for o in options if flags.FLAGS[o.name].present}
+        text, default = option.help, option.default
+        if option.needs and not option.when:
+            text += f" Only with {' and '.join(map(rules.in_words, option.needs))}."
+        if default or isinstance(default, float):
+            text += f" Default: {', '.join(default) if isinstance(default, list) else default}."
+        is_bool = (option.kind or type(default)) is bool
+        if option.repeatable:
+            made = flags.MultiFlag(_Parser(option), None, option.name, None, text)
+        else:
+            made = flags.Flag(_Parser(option), None, option.name, None, text, boolean=is_bool)
+        made.help = text  # absl adds a note on repeated flags.
+        flags.DEFINE_flag(made, module_name=option.group)  # absl's help is divided by modules.
 
 
 def read(record: type[Record]) -> Record:
     """Returns the values of a record's flags, after the command line was parsed."""
-    found = {each.name: flags.FLAGS[each.name] for each in _fields(record)}
-    given = frozenset(name for name, each in found.items() if each.present)
-    return record(**{name: each.value for name, each in found.items()}, given=given)
+    own, options = map(_given, (record.flags(), record.more))
+    return record(**own, options=options, given=frozenset({**own, **options}))
+
+
+def _given(options):
+    """Returns name -> value of the options whose flags are on the command line."""
+    return {o.name: flags.FLAGS[o.name].value for o in options if flags.FLAGS[o.name].present}
 
 
 def with_length_penalty(record: Record, config: dict[str, Any]) -> Record:
@@ -162,11 +166,11 @@ def with_length_penalty(record: Record, config: dict[str, Any]) -> Record:
 
 
 @contextlib.contextmanager
-def defined(define_flags: Callable[[], None]) -> Iterator[None]:
-    """Within the `with` block, the flags that a function defines exist."""
+def defined(record: type[Arguments]) -> Iterator[None]:
+    """Within the `with` block, the flags of a record exist."""
     before = set(flags.FLAGS)
     try:
-        define_flags()
+        define([*record.flags(), *record.more])
         yield
     finally:
         for name in set(flags.FLAGS) - before:
@@ -177,16 +181,19 @@ def defined(define_flags: Callable[[], None]) -> Iterator[None]:
 def parse(argv: list[str], about: str = "") -> list[str]:
     """Reads the flags of a command line; returns only the name of the script, the first of `argv`.
 
-    For --help, `about` is the docstring of the script.
+    Loads the files of the user's own that flags name. For --help, `about` is the docstring of the
+    script.
     Raises UserError: an unknown flag; a value that does not fit; an argument that is not a flag.
     Raises SystemExit: after printing help that was asked for.
     """
-    if about and any(argument in _HELP for argument in argv[1:]):
-        width = min(shutil.get_terminal_size().columns, _WIDEST)
-        print(*help_lines(about, max(width, 60)), sep="\n")
+    if about and _HELP & {*argv[1:]}:
+        parsers = (flags.FLAGS[name].parser for name in flags.FLAGS)
+        groups = dict.fromkeys(p.option.group for p in parsers if isinstance(p, _Parser))
+        print(about.strip(), *map(flags.FLAGS.module_help, groups), sep="\n")
+        print("\n--helpfull prints the flags of all libraries, too.")
         raise SystemExit(0)
     try:
-        rest = flags.FLAGS(argv)
+        rest = flags.FLAGS(_with_own_code(argv))
     except SystemExit:  # absl exits with status 1 after printing help.
         raise SystemExit(0) from None
     except flags.UnrecognizedFlagError as error:
@@ -194,7 +201,7 @@ def parse(argv: list[str], about: str = "") -> list[str]:
         advice = f"did you mean --{close[0]}?" if close else "--help lists all"
         raise UserError(f"--{shortened(error.flagname)}: there is no such flag; {advice}") from None
     except flags.Error as error:
-        raise UserError(_rewritten(str(error))) from None
+        raise UserError(str(error)) from None
     if len(rest) > 1:
         raise UserError(
             f"unexpected argument {shortened(rest[1])!r}; flags start with --, and a value with "
@@ -203,36 +210,25 @@ def parse(argv: list[str], about: str = "") -> list[str]:
     return rest
 
 
-def help_lines(about: str, width: int) -> Iterator[str]:
-    """Yields the lines of --help: the script's docstring `about`, then its flags by group.
+def _with_own_code(argv: list[str]) -> list[str]:
+    """Returns `argv` with names in place of `file.py:Name`, after loading the files.
 
-    `width` is the most characters of a line.
+    Training options that the files register become flags.
     """
-    yield from about.strip().splitlines()
-    every: Iterable[Any] = map(flags.FLAGS.__getitem__, flags.FLAGS)
-    found = [each for each in every if hasattr(each, "group")]
-    title, margin = None, 28
-    for each in dict.fromkeys(found):
-        if title != (title := each.group):
-            yield from ("", f"{title}:")
-        kind = "" if each.boolean else "=N" if each.parser.kind in _LARGEST else "=TEXT"
-        text = each.help.partition(";\n")[0]  # absl appends a note on repeated flags.
-        if each.parser.choices:
-            text += f" One of: {', '.join(each.parser.choices)}."
-        if each.default and not each.boolean:
-            default = each.default if isinstance(each.default, list) else [each.default]
-            text += f" Default: {', '.join(map(str, default))}."
-        lines = [
-            " " * margin + line
-            for line in textwrap.wrap(text, width - margin, break_on_hyphens=False)
-        ]
-        head = f"  --{each.name}{kind} "
-        if len(head) <= margin:
-            lines[0] = head.ljust(margin) + lines[0].lstrip()
-        else:
-            lines.insert(0, head.rstrip())
-        yield from lines
-    yield from ("", "--helpfull prints the flags of all libraries, too.")
+    before, arguments = dict(BY_NAME), []
+    for argument in argv:
+        name, equals, value = argument.partition("=")
+        if equals and _MAY_BE_OWN.fullmatch(name):
+            for path, _ in _OWN.findall(value):
+                own_code.load(path)
+            argument = f"{name}={_OWN.sub(lambda own: own[2], value)}"
+        arguments.append(argument)
+    for name, option in BY_NAME.items():
+        if option is not before.get(name) and "update" in flags.FLAGS:
+            if name in flags.FLAGS:
+                delattr(flags.FLAGS, name)
+            define([option])
+    return arguments
 
 
 def shortened(text: str, length: int = 60) -> str:
@@ -251,83 +247,31 @@ def number_or(name: str, text: str, *words: str) -> int | str | None:
     return int(text) if text.isdigit() else text or None
 
 
-def advice_on_memory() -> str:
-    """Returns how the script could do with less memory; names only flags that it has."""
-    known = set(flags.FLAGS)
-    if "max_tokens_per_batch" in known:
-        return (
-            "lower --max_tokens_per_batch, or make the model smaller with --set, in a new "
-            "--model_dir"
-        )
-    lowered = [f"--{name}" for name in _LOWERED if name in known]
-    advice = [f"lower {' or '.join(lowered)}"] if lowered else []
-    if known & {"source", "input"}:
-        advice.append("give fewer lines at a time, without the longest")
-    return ", or ".join([*advice, "use a computer with more"])
-
-
-def _fields(record):
-    return [each for each in dataclasses.fields(record) if each.metadata]
-
-
-def _define(name, kind, default, *, text, group, is_list=False, repeatable=False, **limits):
-    parser = _Parser(kind, required=bool(default), is_list=is_list and not repeatable, **limits)
-    make = flags.MultiFlag if repeatable else flags.Flag
-    more = {} if repeatable else {"boolean": kind is bool}
-    made = make(parser, flags.ArgumentSerializer(), name, default, text, **more)
-    made.group = group  # pyright: ignore[reportAttributeAccessIssue]
-    flags.DEFINE_flag(made)
-
-
 class _Parser(flags.ArgumentParser):
     """Reads the text of one flag; its errors say what was expected and found."""
 
-    def __init__(self, kind, *, minimum, maximum, choices, required=False, is_list=False):
-        self.kind, self.choices = kind, choices
-        self.required, self.is_list = required, is_list
-        largest = _LARGEST.get(kind)
-        self.largest = largest if maximum is None else maximum
-        self.least = -largest if largest and minimum is None else minimum
+    def __init__(self, option: Option):
+        if option.automatic and option.choices:
+            option = option._replace(choices=(*option.choices, AUTO))
+        self.option, self.kind = option, option.kind or type(option.default)
+        is_text = self.kind is str and not option.choices
+        self.syntactic_help = "" if is_text or self.kind is bool else option.expected()
 
-    def parse(self, argument: Any) -> Any:
-        if not isinstance(argument, str):  # A default.
-            return argument
+    def parse(self, argument: str) -> Any:
+        """Returns the value that a text gives; raises `UserError` if it does not fit."""
+        option = self.option
         try:
-            found = self._convert(argument)
+            argument.encode()  # A byte that is not UTF-8 is a ValueError.
+            if isinstance(option.default, list) and not option.repeatable:
+                return [item.strip() for item in argument.split(",")] if argument else []
+            value = _TRUTH[argument.lower()] if self.kind is bool else self.kind(argument)
+            # An empty text may be an unset shell variable.
+            fits = option.takes(value) and (value != "" or not option.default)
         except (ValueError, KeyError):
-            found = None
-        if found is None:
-            raise ValueError(
-                f"expected {self._expected()}, found {shortened(argument) or 'nothing'}"
+            fits = False
+        if not fits:
+            text, expected = shortened(argument), option.expected(limited=True)
+            raise UserError(
+                f"--{option.name}={text}: expected {expected}, found {text or 'nothing'}"
             )
-        return found
-
-    def _convert(self, text):
-        text.encode()  # A byte that is not UTF-8 is a ValueError.
-        if self.is_list:
-            return [item.strip() for item in text.split(",")] if text else []
-        if self.kind is bool:
-            return _TRUTH[text.lower()]
-        if self.kind is str:
-            fits = text in self.choices if self.choices else text or not self.required
-            return text if fits else None  # An empty text may be an unset shell variable.
-        number = self.kind(text)
-        return number if self.least <= number <= self.largest else None  # Not for NaN.
-
-    def _expected(self):
-        if self.choices:
-            return f"one of {', '.join(self.choices)}"
-        if self.kind is bool:
-            return "true or false"
-        if self.kind is str:
-            return "a text in UTF-8"
-        kind = "a whole number" if self.kind is int else "a number"
-        return f"{kind} from {self.least:.10g} to {self.largest:.10g}"
-
-
-def _rewritten(text):
-    """Rewrites absl's error about a value in the form of all other errors."""
-    if found := re.fullmatch("Missing value for flag (-.*)", text):
-        return f"{found[1]}: expected a value, found nothing"
-    found = re.fullmatch("flag --([^=]+)=(.*): (expected .*)", text, re.DOTALL)
-    return f"--{found[1]}={shortened(found[2])}: {found[3]}" if found else text
+        return value

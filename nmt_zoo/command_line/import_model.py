@@ -17,7 +17,7 @@ import dataclasses
 from pathlib import Path
 
 from nmt_zoo.command_line import console, flag_values
-from nmt_zoo.command_line.flag_values import flag, language_flag, read
+from nmt_zoo.command_line.flag_values import flag, language_flag
 from nmt_zoo.common.errors import UserError
 
 _MODEL, _DOWNLOAD = "Model", "Download"
@@ -40,15 +40,8 @@ class Arguments(flag_values.Arguments):
     offline: bool = flag(_DOWNLOAD, False, "Uses files that are there, and never the network.")
 
 
-def define_flags() -> None:
-    """Defines the flags of this script."""
-    flag_values.define(Arguments)
-
-
-def main(argv: list[str]) -> int:
+def main(asked: Arguments) -> int:
     """Reads flags, downloads if need be, writes the directory, and prints what is in it."""
-    del argv
-    asked = read(Arguments)
     if not asked.model or not asked.model_dir:
         raise UserError("expected --model, a folder or a name such as OWNER/NAME, and --model_dir")
     from nmt_zoo.model_directory.pretrained import hub
@@ -78,5 +71,4 @@ def main(argv: list[str]) -> int:
 
 def command() -> None:
     """Runs the script on the command line, and exits."""
-    define_flags()
-    console.run(main)
+    console.run(main, Arguments)

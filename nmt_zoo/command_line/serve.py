@@ -38,13 +38,11 @@ from nmt_zoo.command_line.flag_values import (
     language_flag,
     length_penalty_flag,
     max_input_tokens_flag,
-    read,
     split_sentences_flag,
     with_length_penalty,
 )
 from nmt_zoo.common.cores import give_way, num_cores
 from nmt_zoo.common.errors import UserError, printable
-from nmt_zoo.configuration import rules
 from nmt_zoo.decoding.text import training_text
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS, Translator
 from nmt_zoo.serving.export.warm_up import WarmUpRequest
@@ -52,6 +50,7 @@ from nmt_zoo.serving.server.loaded_model import FIRST
 from nmt_zoo.serving.server.rest_api import ServerLimits, make_app
 from nmt_zoo.serving.server.served_versions import ServedVersions, load_first, load_warm
 
+_NOT_OF_EXPORT = {"model_dir": "export.py sets it for --export_dir"}
 _MODEL, _SEARCH, _ADDRESS, _LIMITS = "Model", "Search", "Address", "Limits and information"
 
 
@@ -67,6 +66,9 @@ class Arguments(flag_values.Arguments):
         "",
         "Directory of the trained model, as train.py wrote it, instead of --export_dir; several "
         "with the same vocabularies, separated by commas, are served as an ensemble.",
+        required="the model to serve",
+        unless=("export_dir",),
+        excludes=("export_dir",),
     )
     source_language: str = language_flag(_MODEL, "source")
     target_language: str = language_flag(_MODEL, "target")
@@ -76,14 +78,16 @@ class Arguments(flag_values.Arguments):
     beam_size: int = beam_size_flag(
         _SEARCH,
         ". This flag and the three below need --model_dir; an export has settings of its own",
+        needs=_NOT_OF_EXPORT,
     )
-    length_penalty: float | None = length_penalty_flag(_SEARCH)
-    max_input_tokens: int = max_input_tokens_flag(_SEARCH, MAX_INPUT_TOKENS)
+    length_penalty: float | None = length_penalty_flag(_SEARCH, needs=_NOT_OF_EXPORT)
+    max_input_tokens: int = max_input_tokens_flag(_SEARCH, MAX_INPUT_TOKENS, needs=_NOT_OF_EXPORT)
     compile: bool = flag(
         _SEARCH,
         True,
         "Lets XLA compile the searches of up to two lines, behind the first answers; they then "
         "take about a third of the time. Needs --model_dir; for an export, export.py --compile.",
+        needs=_NOT_OF_EXPORT,
     )
     split_sentences: str = split_sentences_flag(
         _SEARCH, "Translates each sentence of a line by itself, and joins the translations"
@@ -122,11 +126,6 @@ class Arguments(flag_values.Arguments):
         86_400.0,
     )
     log_requests: bool = flag(_LIMITS, False, "Prints a line for each request.")
-
-
-def define_flags() -> None:
-    """Defines the flags of this script."""
-    flag_values.define(Arguments)
 
 
 def name_of_model(asked: Arguments) -> str:
@@ -316,11 +315,9 @@ def answer_requests(asked: Arguments, app: Any, opened: socket.socket, name: str
     server.run(sockets=[opened])
 
 
-def main(argv: list[str]) -> int:
+def main(asked: Arguments) -> int:
     """Reads flags, loads the model, and answers requests until it is stopped."""
-    del argv
-    asked = read(Arguments)
-    rules.check("serve", asked.values(), asked.given)
+    asked.check()
     name = name_of_model(asked)
     names = "max_lines", "max_requests", "timeout_seconds"
     limits = ServerLimits(num_threads=num_cores(), **{each: getattr(asked, each) for each in names})
@@ -343,5 +340,4 @@ def main(argv: list[str]) -> int:
 
 def command() -> None:
     """Runs the script on the command line, and exits."""
-    define_flags()
-    console.run(main)
+    console.run(main, Arguments)

@@ -20,11 +20,11 @@ from typing import Any
 
 from nmt_zoo import models
 from nmt_zoo.command_line import console, flag_values
-from nmt_zoo.command_line.flag_values import flag, given_options, read
+from nmt_zoo.command_line.flag_values import flag
 from nmt_zoo.command_line.model_settings import parse_settings
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_folder
-from nmt_zoo.configuration import recipes, rules
+from nmt_zoo.configuration import recipes
 from nmt_zoo.configuration.options import LIMITS, OPTIONS
 from nmt_zoo.configuration.settled import FOLLOWS, SIZE, Settled
 from nmt_zoo.data_pipeline import datasets
@@ -60,6 +60,7 @@ def _own_file(what):
 class Arguments(flag_values.Arguments):
     """The flags of train.py; `options` has the training options that were given, by name."""
 
+    more = OPTIONS
     model: str = flag(
         _RUN,
         "",
@@ -103,7 +104,9 @@ class Arguments(flag_values.Arguments):
     dry_run: bool = flag(
         _INSTEAD, False, "Prints the plan of the run: batches, memory and time per epoch."
     )
-    list_settings: bool = flag(_INSTEAD, False, "Lists the settings of --model, for --set.")
+    list_settings: bool = flag(
+        _INSTEAD, False, "Lists the settings of --model, for --set.", needs=("model",)
+    )
     list_datasets: bool = flag(_INSTEAD, False, "Lists the corpora that --dataset knows by name.")
     summary: bool = flag(_INSTEAD, False, "Prints a table of the runs in all --model_dir.")
     distribution: str = flag(
@@ -114,15 +117,13 @@ class Arguments(flag_values.Arguments):
         choices=KINDS,
     )
     num_replicas: int = flag(
-        _DEVICES, 0, "Number of devices of --distribution=mirrored (0: all GPUs).", 0, 64
+        _DEVICES,
+        0,
+        "Number of devices of --distribution=mirrored (0: all GPUs).",
+        0,
+        64,
+        needs=("distribution=mirrored",),
     )
-    options: dict[str, Any] = dataclasses.field(default_factory=dict)
-
-
-def define_flags() -> None:
-    """Defines the flags of this script."""
-    flag_values.define(Arguments)
-    flag_values.define_options(OPTIONS)
 
 
 def list_settings(preset: str) -> list[str]:
@@ -402,11 +403,9 @@ def print_end(this: run.Run, test: datasets.Split | None = None) -> None:
         )
 
 
-def main(argv: list[str]) -> int:
+def main(asked: Arguments) -> int:
     """Trains or plans a run, or lists datasets or model directories, as the flags ask."""
-    del argv
-    asked = dataclasses.replace(read(Arguments), options=given_options(OPTIONS))
-    rules.check("train", asked.values(), asked.given)
+    asked.check()
     if asked.list_settings:
         console.write_result(*list_settings(asked.model))
         return 0
@@ -427,5 +426,4 @@ def main(argv: list[str]) -> int:
 
 def command() -> None:
     """Runs the script on the command line, and exits."""
-    define_flags()
-    console.run(main)
+    console.run(main, Arguments)

@@ -27,11 +27,9 @@ from nmt_zoo.command_line.engines import CTRANSLATE2, TENSORFLOW, convert_if_cho
 from nmt_zoo.command_line.flag_values import (
     beam_size_flag,
     flag,
-    given_options,
     language_flag,
     length_penalty_flag,
     max_input_tokens_flag,
-    read,
     split_sentences_flag,
     with_length_penalty,
 )
@@ -39,7 +37,6 @@ from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, write_json
-from nmt_zoo.configuration import rules
 from nmt_zoo.configuration.options import AUTO, CHANNEL_WEIGHT, FUSION_WEIGHT
 from nmt_zoo.decoding.scores import (
     METRICS,
@@ -74,17 +71,42 @@ from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export
 
 _MODEL, _TEXT, _SEARCH, _SCORES = "Model", "Text", "Search", "Scores"
 _UNKNOWN = "Unknown words"
+_OF_LINES = "it is for whole lines"
+_NOT_BY_CTRANSLATE2 = dict.fromkeys(
+    (
+        *("channel_model", "language_model", "replace_unknowns", "prefix", "required"),
+        *("shortlist", "coverage_penalty", "precision=bfloat16", "compile"),
+        *("divide_by_length", "word_reward"),
+    ),
+    "CTranslate2 cannot use it",
+)
+# What --score and --rank, which do not translate, have no use for.
+_OF_TRANSLATING = dict.fromkeys(
+    (
+        *("beam_size", "n_best", "min_length_factor", "max_length_factor", "no_repeat_ngram"),
+        *("divide_by_length", "word_reward", "coverage_penalty", "prefix", "required", "banned"),
+        *("keep", "sample", "temperature", "top_k", "top_p", "seed", "mbr"),
+        *("shortlist", "replace_unknowns", "lexicon", "split_sentences", "long_lines", "tag"),
+        *("export_dir", "reference", "metrics", "baseline", "lowercase", "tokenize"),
+        *("save_scores", "format=scores", "engine=ctranslate2", "compile"),
+    ),
+    "nothing is translated",
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Arguments(flag_values.Arguments):
-    """The flags of translate.py; `requests` has the options of the search that were given."""
+    """The flags of translate.py; `options` has the options of the search that were given."""
 
+    more = OPTIONS
     model_dir: str = flag(
         _MODEL,
         "",
         "Directory of the trained model, as train.py wrote it; several with the same vocabularies, "
         "separated by commas, translate as an ensemble.",
+        required="the model that translates",
+        unless=("channel_model", "export_dir"),
+        excludes=("channel_model", "export_dir"),
     )
     source_language: str = language_flag(_MODEL, "source")
     target_language: str = language_flag(_MODEL, "target")
@@ -93,12 +115,18 @@ class Arguments(flag_values.Arguments):
         "",
         "Directory of an n-gram language model (ngram_lm) of the target language, whose "
         "log-probabilities are added to those of the translation model.",
+        excludes=("precision=bfloat16",),
     )
     channel_model: str = flag(
         _MODEL,
         "",
         "Translates with a noisy channel, instead of --model_dir: directory of an IBM model that "
-        "was trained from target to source. Needs --language_model.",
+        "was trained from target to source.",
+        needs=("language_model",),
+        excludes={
+            "coverage_penalty": "a noisy channel has no attention",
+            "sample": "its steps have no probabilities to draw by",
+        },
     )
     language_model_weight: float | None = flag(
         _MODEL,
@@ -107,6 +135,7 @@ class Arguments(flag_values.Arguments):
         f"rule. Default: {FUSION_WEIGHT}, or {CHANNEL_WEIGHT} with --channel_model.",
         0.0,
         100.0,
+        needs=("language_model",),
     )
     export_dir: str = flag(
         _MODEL,
@@ -114,6 +143,7 @@ class Arguments(flag_values.Arguments):
         "Folder that export.py --format=ctranslate2 wrote, instead of --model_dir; its newest "
         "version translates with CTranslate2, which is faster for small models, for single "
         "sentences and with int8 weights. Needs the packages of requirements-extra.txt.",
+        excludes={**_NOT_BY_CTRANSLATE2, "engine=tensorflow": "it is for CTranslate2"},
     )
     engine: str = flag(
         _MODEL,
@@ -122,6 +152,8 @@ class Arguments(flag_values.Arguments):
         "Transformer and the packages of requirements-extra.txt. auto: ctranslate2 for little text "
         "or a pipe, where it writes the same text, otherwise tensorflow.",
         choices=(AUTO, TENSORFLOW, CTRANSLATE2),
+        excludes=_NOT_BY_CTRANSLATE2,
+        when="ctranslate2",
     )
     verbose: bool = flag(_MODEL, False, "Prints which engine translates, and why.")
     input: str = flag(
@@ -138,7 +170,14 @@ class Arguments(flag_values.Arguments):
         1,
     )
     split_sentences: str = split_sentences_flag(
-        _TEXT, "Translates each sentence of a line by itself, and joins the best translations"
+        _TEXT,
+        "Translates each sentence of a line by itself, and joins the best translations",
+        excludes={
+            "prefix": _OF_LINES,
+            "required": _OF_LINES,
+            "n_best>1": "a line has one translation, joined from those of its sentences",
+        },
+        when="always",
     )
     output: str = flag(_TEXT, "", "File for the translations. Default: standard output.")
     format: str = flag(
@@ -162,6 +201,7 @@ class Arguments(flag_values.Arguments):
         "",
         "Word to write before each translation, to mark text on which another model is trained. "
         "Lines without a translation stay empty.",
+        excludes=dict.fromkeys(("format=scores|jsonl", "n_best>1"), "it is for plain translations"),
     )
     beam_size: int = beam_size_flag(_SEARCH)
     length_penalty: float | None = length_penalty_flag(_SEARCH, ", or 0 with --channel_model")
@@ -194,18 +234,22 @@ class Arguments(flag_values.Arguments):
         "How lines above --max_input_tokens are treated: skip leaves them untranslated, split "
         "translates them in parts.",
         choices=("skip", "split"),
+        excludes={"prefix": _OF_LINES, "required": _OF_LINES},
+        when="split",
     )
     replace_unknowns: bool = flag(
         _UNKNOWN,
         False,
         "Replaces each UNK in a translation by the most attended source word. For models with "
         "--tokenizer=word.",
+        excludes=dict.fromkeys(("prefix", "required", "banned", "keep"), "it changes words"),
     )
     lexicon: str = flag(
         _UNKNOWN,
         "",
         "File of word translations, which --replace_unknowns writes in place of the source words; "
         "lines `source_word target_word probability`, as align.py --lexicon writes them.",
+        needs=("replace_unknowns",),
     )
     score: str = flag(
         _SCORES,
@@ -213,12 +257,16 @@ class Arguments(flag_values.Arguments):
         "File of translations of the input, which are scored instead of translating: prints the "
         "log-probability of each, and the perplexity of all. May be the --input itself if it ends "
         "in .tsv.",
+        needs={"input": "the text that was translated"},
+        excludes={"rank": "nothing is translated", **_OF_TRANSLATING},
     )
     rank: str = flag(
         _SCORES,
         "",
         "File of several translations of each line, as --n_best writes them. Adds the score of the "
         "model to each, and sorts by it.",
+        needs={"input": "the text that was translated"},
+        excludes={"format=scores|jsonl": "nothing is translated", **_OF_TRANSLATING},
     )
     reference: str = flag(
         _SCORES,
@@ -227,36 +275,38 @@ class Arguments(flag_values.Arguments):
         "it is a test set with references, or a .tsv, whose other columns are the references. "
         "Blank lines are not scored. Prints --metrics.",
     )
-    metrics: list[str] = flag(_SCORES, ["bleu", "chrf"], f"Scores to print: {', '.join(METRICS)}.")
+    metrics: list[str] = flag(
+        _SCORES, ["bleu", "chrf"], f"Scores to print: {', '.join(METRICS)}.", needs=("reference",)
+    )
     baseline: str = flag(
         _SCORES,
         "",
         "File of other translations of the input. Tests by paired bootstrap whether the scores "
-        "differ; needs --reference.",
+        "differ.",
+        needs=("reference",),
     )
-    lowercase: bool = flag(_SCORES, False, "Computes BLEU without regard to case (sacrebleu -lc).")
+    lowercase: bool = flag(
+        _SCORES,
+        False,
+        "Computes BLEU without regard to case (sacrebleu -lc).",
+        needs=("reference", "metrics=bleu"),
+    )
     tokenize: str = flag(
         _SCORES,
         AUTO,
         "Tokenisation of BLEU (sacrebleu --tokenize). auto: the one that suits the script of the "
         "references.",
+        needs=("reference", "metrics=bleu"),
     )
     save_scores: str = flag(
-        _SCORES, "", "JSON file for the scores and settings; needs --reference."
+        _SCORES, "", "JSON file for the scores and settings.", needs=("reference",)
     )
-    requests: dict[str, Any] = dataclasses.field(default_factory=dict)
     runs_on: str = TENSORFLOW  # The engine that was chosen.
 
     @property
     def sample(self) -> bool:
         """Returns whether translations are drawn at random."""
-        return bool(self.requests.get("sample"))
-
-
-def define_flags() -> None:
-    """Defines the flags of this script."""
-    flag_values.define(Arguments)
-    flag_values.define_options(OPTIONS)
+        return bool(self.options.get("sample"))
 
 
 def open_directories(asked: Arguments) -> list[Any]:
@@ -277,7 +327,7 @@ def start_engine(asked: Arguments) -> tuple[Arguments, list[Any], Any]:
         asked = limited(asked, export)
         engine, directory, loaded, reason = CTRANSLATE2, export, export.load(), "--export_dir"
     else:
-        chosen = convert_if_chosen(asked, asked.given | {*asked.requests})
+        chosen = convert_if_chosen(asked, asked.given)
         engine, directory, loaded, reason = chosen
     if asked.verbose:
         print(f"engine: {engine} ({reason})", file=sys.stderr)
@@ -336,7 +386,7 @@ def print_results(asked: Arguments, *lines: str) -> None:
         print(*lines, sep="\n", file=sys.stderr)
 
 
-# Flags besides `requests` on which scores depend. The model's own precision is among its options.
+# Flags besides `options` on which scores depend. The model's own precision is among its options.
 _RECORDED = (
     *("replace_unknowns", "lexicon", "split_sentences", "long_lines", "max_input_tokens"),
     "precision",
@@ -372,7 +422,7 @@ def print_scores(
             "length_penalty": asked.length_penalty,
             **{name: getattr(asked, name) for name in _RECORDED},
             "engine": asked.runs_on,
-            **asked.requests,
+            **asked.options,
             "sentences": len(outputs),
             "translation_seconds": seconds,
         }
@@ -389,13 +439,13 @@ def check_paths(asked: Arguments) -> None:
 
 def texts_read(asked: Arguments) -> dict[str, str]:
     """Returns flag -> path of the texts on which translations depend."""
-    paths = {"lexicon": asked.lexicon, **{name: asked.requests.get(name) for name in FILES}}
+    paths = {"lexicon": asked.lexicon, **{name: asked.options.get(name) for name in FILES}}
     return {name: path for name, path in paths.items() if path}
 
 
 def what_translates(asked: Arguments) -> dict[str, Any]:
     """Returns everything besides the text that a translation depends on, as JSON values."""
-    values = {**asked.values(), **asked.requests}
+    values = asked.values()
     read = {name: [path] for name, path in texts_read(asked).items()}
     for name in ("model_dir", "channel_model", "language_model", "shortlist"):
         if path := values.get(name):
@@ -407,7 +457,7 @@ def what_translates(asked: Arguments) -> dict[str, Any]:
     names += ("beam_size", "length_penalty", "precision", "max_input_tokens", "long_lines")
     names += ("replace_unknowns", "lexicon", "n_best", "split_sentences")
     found = {name: values[name] for name in names} | {"engine": asked.runs_on}
-    return {**found, **asked.requests, **files}
+    return {**found, **asked.options, **files}
 
 
 def search_options(
@@ -415,9 +465,9 @@ def search_options(
 ) -> dict[str, Any]:
     """Returns the arguments of `Translator` that say how to search; reads all that they need."""
     copies = all(directory.config()["options"].get("copy_share") for directory in directories)
-    found = translator_options(asked.requests, model, tokenizer, copies)
+    found = translator_options(asked.options, model, tokenizer, copies)
     options = {"beam_size": asked.beam_size, **found}
-    if path := asked.requests.get("shortlist"):
+    if path := asked.options.get("shortlist"):
         from nmt_zoo.decoding.search.shortlist import make_shortlist
         from nmt_zoo.model_directory.combined_models import load_lexical_model
 
@@ -428,8 +478,8 @@ def search_options(
 
 def check_flags(asked: Arguments) -> None:
     """Raises `UserError` if flags exclude each other, before anything is read."""
-    rules.check("translate", {**asked.values(), **asked.requests}, asked.given | {*asked.requests})
-    check_requests(asked.requests, beam_size=asked.beam_size, n_best=asked.n_best)
+    asked.check(OPTIONS)
+    check_requests(asked.options, beam_size=asked.beam_size, n_best=asked.n_best)
     if asked.tag and asked.tag.split() != [asked.tag]:
         raise UserError(f"--tag={asked.tag!r}: expected one word, without white space")
     check_metrics(asked.metrics)
@@ -567,10 +617,8 @@ def translate(
         print_scores(asked, outputs, text, translator.tokenizer, {**config, **facts}, seconds)
 
 
-def main(argv: list[str]) -> int:
+def main(asked: Arguments) -> int:
     """Reads flags and text; translates, scores or ranks."""
-    del argv
-    asked = dataclasses.replace(read(Arguments), requests=given_options(OPTIONS))
     check_flags(asked)
     asked, directories, loaded = start_engine(asked)
     for directory in directories:
@@ -609,5 +657,4 @@ def main(argv: list[str]) -> int:
 
 def command() -> None:
     """Runs the script on the command line, and exits."""
-    define_flags()
-    console.run(main)
+    console.run(main, Arguments)

@@ -27,12 +27,11 @@ import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.command_line import console, flag_values
-from nmt_zoo.command_line.flag_values import flag, language_flag, number_or, read, shortened
+from nmt_zoo.command_line.flag_values import flag, language_flag, number_or, shortened
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.command_line.model_settings import parse_settings
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, check_writable, read_lines, write_json
-from nmt_zoo.configuration import rules
 from nmt_zoo.data_pipeline.lines import is_tsv, open_split
 from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
@@ -80,15 +79,25 @@ class Arguments(flag_values.Arguments):
     )
     source_language: str = language_flag("Model", "source")
     target_language: str = language_flag("Model", "target")
-    source: str = flag(_ONE, "", "Sentence to translate.")
-    target: str = flag(_ONE, "", "Its translation. Default: the model's own.")
+    source: str = flag(
+        _ONE,
+        "",
+        "Sentence to translate.",
+        required="what to draw",
+        unless=("input", "architecture"),
+        excludes=("input", "heads"),
+    )
+    target: str = flag(_ONE, "", "Its translation. Default: the model's own.", needs=("source",))
     input: str = flag(
         _ONE,
         "",
         "File of sentences, one a line, instead of --source: for --heads, or for an --output that "
         "ends in .html, which then links to a page for each sentence.",
+        excludes=("attention=tree",),
     )
-    target_input: str = flag(_ONE, "", "File of their translations. Default: the model's own.")
+    target_input: str = flag(
+        _ONE, "", "File of their translations. Default: the model's own.", needs=("input",)
+    )
     output: str = flag(
         _ONE,
         "attention.png",
@@ -107,49 +116,75 @@ class Arguments(flag_values.Arguments):
         _ONE,
         "",
         "Layer to draw, counted from 1, or all. Default: the last but one, which aligns best.",
+        excludes=("attention=tree",),
     )
-    head: str = flag(_ONE, "mean", "Head to draw, counted from 1; mean of all; or all.")
-    merge_subwords: bool = flag(_ONE, False, "Draws words instead of subword pieces.")
+    head: str = flag(
+        _ONE,
+        "mean",
+        "Head to draw, counted from 1; mean of all; or all.",
+        excludes=("attention=tree",),
+    )
+    merge_subwords: bool = flag(
+        _ONE, False, "Draws words instead of subword pieces.", excludes=("attention=tree",)
+    )
     gold_links: str = flag(
         _ONE,
         "",
-        "Correct links to mark, i-j (sure) or ipj (possible), with spaces between; needs --target.",
+        "Correct links to mark, i-j (sure) or ipj (possible), with spaces between.",
+        needs=("source", "target", "attention=cross"),
     )
     heads: str = flag(
         _HEADS,
         "",
         "Picture to write of entropy, distance and alignment error rate of each attention head, "
-        "with a table on standard output; needs --input and --target_input.",
+        "with a table on standard output.",
+        needs=("target_input",),
+        excludes=("output", "attention", "layer", "head", "merge_subwords"),
     )
     gold: str = flag(
-        _HEADS, "", "File of correct links, i-j (sure), ipj or i?j (possible), for the error rate."
+        _HEADS,
+        "",
+        "File of correct links, i-j (sure), ipj or i?j (possible), for the error rate.",
+        needs=("heads",),
     )
     links_from: str = flag(
-        _HEADS, "", "Directory of a model, such as ibm2, whose links replace --gold."
+        _HEADS,
+        "",
+        "Directory of a model, such as ibm2, whose links replace --gold.",
+        needs=("heads",),
+        excludes=("gold",),
     )
-    save_scores: str = flag(_HEADS, "", "JSON file for the table and its settings.")
+    save_scores: str = flag(
+        _HEADS, "", "JSON file for the table and its settings.", needs=("heads",)
+    )
     architecture: str = flag(
         _ARCHITECTURE,
         "",
         "Model whose layers, shapes and numbers of parameters to draw: a preset, as --model of "
         "train.py, or the directory of a trained model.",
+        excludes={
+            "model_dir": "it takes the directory, too",
+            **dict.fromkeys(
+                (
+                    *("source_language", "target_language", "source", "target", "input"),
+                    *("target_input", "attention", "layer", "head", "merge_subwords", "heads"),
+                ),
+                "it draws no text",
+            ),
+        },
     )
     set: list[str] = flag(
         _ARCHITECTURE,
         [],
         "Changes a setting of the preset: name=value. Repeatable.",
         repeatable=True,
+        needs=("architecture",),
     )
 
     @property
     def has_choice(self) -> bool:
         """Returns whether flags choose the attention, layer or head."""
         return bool(self.given & {*_CHOICE})
-
-
-def define_flags() -> None:
-    """Defines the flags of this script."""
-    flag_values.define(Arguments)
 
 
 def one_model_dir(asked: Arguments) -> str:
@@ -402,12 +437,10 @@ def draw_architecture(asked: Arguments) -> None:
         )
 
 
-def main(argv: list[str]) -> int:
+def main(asked: Arguments) -> int:
     """Draws the one picture that the flags ask for."""
-    del argv
-    asked = read(Arguments)
     chosen_map(asked)
-    rules.check("visualize_attention", asked.values(), asked.given)
+    asked.check()
     process.start_tensorflow()
     if asked.architecture:
         draw_architecture(asked)
@@ -424,5 +457,4 @@ def main(argv: list[str]) -> int:
 
 def command() -> None:
     """Runs the script on the command line, and exits."""
-    define_flags()
-    console.run(main)
+    console.run(main, Arguments)

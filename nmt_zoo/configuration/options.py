@@ -1,8 +1,9 @@
 """Defines the training options once, for flags, checks, config.json and docs/options.md."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+from nmt_zoo.configuration.rules import holds
 from nmt_zoo.data_pipeline.text_form import FORMS
 from nmt_zoo.data_pipeline.tokenization.tokenizers import KINDS
 
@@ -14,57 +15,63 @@ FUSION_WEIGHT, CHANNEL_WEIGHT = 0.2, 1.0
 
 
 class Option(NamedTuple):
-    """A training option, as config.json stores it."""
+    """A flag; a training option is also a value that config.json stores.
 
-    name: str  # name of the flag and of the key in config.json
-    default: object  # unless flags or `configuration.recipes` set another; gives the type
+    `needs` and `excludes` are conditions, see `configuration.rules`: tuples, or dicts whose values
+    say why.
+    """
+
+    name: str  # of the flag and of the key in config.json
+    default: Any  # unless the flag or `configuration.recipes` sets another; gives the type
     help: str  # a whole phrase, with its unit
     group: str  # heading in --help and docs/options.md
     minimum: float | None = None
     maximum: float | None = None  # largest number; None for the largest that the type holds
-    choices: tuple = ()  # texts that are allowed; empty for any
-    only_with: tuple = ()  # (name of another option, values of it that give this a meaning)
+    choices: Collection[str] = ()  # texts that are allowed; empty for any
+    needs: Collection[str] = ()  # conditions that must all hold where the option is given
+    excludes: Collection[str] = ()  # conditions of which none may hold where the option is given
+    when: str = ""  # value with which alone `needs` and `excludes` count; "": any
+    required: str = ""  # what the option is for if it must be given, or one of `unless`
+    unless: tuple[str, ...] = ()
     resumable: bool = False  # whether the option may change when a run is resumed
     automatic: bool = False  # whether the flag takes `AUTO`, too; config.json then has the choice
     is_path: bool = False  # whether the text is a path, or several separated by commas
+    repeatable: bool = False  # whether each use of the flag adds to a list
+    kind: type | None = None  # type of the value where the default is None
 
     def applies(self, options: Mapping[str, Any]) -> bool:
         """Returns whether the option has a meaning, given all options (name -> value)."""
-        other, values = self.only_with or ("", ())
-        return not other or options[other] in values
+        return all(holds(condition, options) for condition in self.needs)
 
     def takes(self, value: Any) -> bool:
         """Returns whether a value has the type of the option and lies in its range."""
-        if isinstance(self.default, float):
-            if type(value) not in (int, float):
-                return False
-        elif type(value) is not type(self.default):
+        kind = self.kind or type(self.default)
+        if type(value) is not kind and not (kind is float and type(value) is int):
             return False
-        if type(value) not in (int, float):
+        if kind in (str, bool):
             return not self.choices or value in self.choices
         least, largest = self.range()
         return least <= value <= largest  # False for NaN.
 
     def range(self) -> tuple[float, float]:
         """Returns the (least, largest) number."""
-        largest = 3.4e38 if isinstance(self.default, float) else 2**31 - 1
+        is_float = (self.kind or type(self.default)) is float
+        largest = 3.4e38 if is_float else 2**31 - 1
         return self.minimum or 0, largest if self.maximum is None else self.maximum
 
-    def expected(self) -> str:
-        """Returns the values that the option takes, in words."""
+    def expected(self, *, limited: bool = False) -> str:
+        """Returns the values that the option takes, in words; if `limited`, with any limit."""
+        kind = self.kind or type(self.default)
         if self.choices:
             return f"one of {', '.join(self.choices)}"
-        if isinstance(self.default, bool):
-            return "true or false"
-        if isinstance(self.default, str):
-            return "a string"
-        kind = "a number" if isinstance(self.default, float) else "a whole number"
+        if kind not in (int, float):
+            return "true or false" if kind is bool else "a text in UTF-8"
+        noun = "a number" if kind is float else "a whole number"
         least, largest = self.range()
-        return f"{kind} from {least:g}" + ("" if self.maximum is None else f" to {largest:g}")
+        to = f" to {largest:.10g}" if limited or self.maximum is not None else ""
+        return f"{noun} from {least:.10g}{to}"
 
 
-_FALLS = ("schedule", ("linear", "cosine"))
-_PLATEAU = ("schedule", ("plateau",))
 _WAY, _VOCABULARY, _PAIRS = "Way of training", "Vocabulary", "Training pairs"
 _BATCHES, _RATE, _LOSS = "Batches", "Optimizer and learning rate", "Loss and regularisation"
 _ITERATIONS = "Expectation maximisation"
@@ -79,6 +86,10 @@ OPTIONS = [
         "counted features (only phrase_based and hiero).",
         _WAY,
         choices=("gradient", "em", "tuning"),
+        excludes=dict.fromkeys(
+            ("corpus_weights", "temperature>1"), "an iteration takes every pair exactly once"
+        ),
+        when="em",
     ),
     Option(
         "init_from",
@@ -90,9 +101,11 @@ OPTIONS = [
     Option(
         "new_vocabulary",
         False,
-        "With --init_from: makes a vocabulary for the new text. Pieces of the old vocabulary keep "
+        "Makes a vocabulary for the new text. Pieces of the old vocabulary keep "
         "their weights. A new piece starts from the mean of the old pieces that it consists of.",
         _WAY,
+        needs=("init_from",),
+        excludes={"teacher": "the vocabulary of the teacher is used"},
     ),
     Option("seed", 1, "Seed of the weights, of dropout and of the order of batches.", _WAY, 0),
     Option(
@@ -109,7 +122,8 @@ OPTIONS = [
         "Number of subword pieces that both sides share, besides 16 signs for text to copy.",
         _VOCABULARY,
         0,
-        only_with=("tokenizer", ("bpe",)),
+        needs=("tokenizer=bpe",),
+        excludes={"vocab_file": "the file has its pieces already"},
     ),
     Option(
         "max_words",
@@ -118,7 +132,7 @@ OPTIONS = [
         "words (0: no limit).",
         _VOCABULARY,
         0,
-        only_with=("tokenizer", ("word",)),
+        needs=("tokenizer=word",),
     ),
     Option(
         "min_word_count",
@@ -126,7 +140,7 @@ OPTIONS = [
         "Least number of occurrences of a word in the vocabulary; rarer words become UNK.",
         _VOCABULARY,
         1,
-        only_with=("tokenizer", ("word",)),
+        needs=("tokenizer=word",),
     ),
     Option(
         "vocab_file",
@@ -134,7 +148,7 @@ OPTIONS = [
         "File of a ready vocabulary. pretokenized: list of pieces, one a line; bpe: SentencePiece "
         "model (.model); ngram_lm: either.",
         _VOCABULARY,
-        only_with=("tokenizer", ("bpe", "pretokenized")),
+        needs=("tokenizer=bpe|pretokenized",),
         is_path=True,
     ),
     Option(
@@ -166,7 +180,11 @@ OPTIONS = [
         "same order, for one model of several languages; its tag, such as >>de<<, stands before "
         "each source line. For example de,fr.",
         _PAIRS,
-        only_with=("tokenizer", ("bpe",)),
+        needs=("tokenizer=bpe",),
+        excludes=dict.fromkeys(
+            ("vocab_file", "init_from", "teacher"),
+            "a vocabulary that exists has no pieces for their tags",
+        ),
     ),
     Option(
         "context_sentences",
@@ -176,7 +194,7 @@ OPTIONS = [
         _PAIRS,
         0,
         10,
-        only_with=("tokenizer", ("bpe",)),
+        needs=("tokenizer=bpe",),
     ),
     Option(
         "temperature",
@@ -193,7 +211,7 @@ OPTIONS = [
         _PAIRS,
         0.0,
         1.0,
-        only_with=("tokenizer", ("bpe",)),
+        needs=("tokenizer=bpe",),
     ),
     Option(
         "copy_share",
@@ -203,7 +221,7 @@ OPTIONS = [
         _PAIRS,
         0.0,
         1.0,
-        only_with=("tokenizer", ("bpe",)),
+        needs=("tokenizer=bpe",),
     ),
     Option(
         "max_tokens_per_batch",
@@ -251,7 +269,7 @@ OPTIONS = [
         "the run ends there.",
         _RATE,
         0,
-        only_with=_FALLS,
+        needs=("schedule=linear|cosine",),
     ),
     Option(
         "plateau_patience",
@@ -259,7 +277,7 @@ OPTIONS = [
         "Number of validations without improvement before the learning rate falls.",
         _RATE,
         1,
-        only_with=_PLATEAU,
+        needs=("schedule=plateau",),
     ),
     Option(
         "weight_decay",
@@ -293,6 +311,9 @@ OPTIONS = [
         "never a target, does not count in the loss; slower.",
         _LOSS,
         choices=("vocabulary", "words"),
+        needs=("label_smoothing",),
+        excludes=dict.fromkeys(("teacher", "r_drop"), "they compare whole distributions"),
+        when="words",
     ),
     Option(
         "l2",
@@ -328,6 +349,7 @@ OPTIONS = [
         _LOSS,
         0.0,
         1000.0,
+        needs=("guide",),
     ),
     Option(
         "token_dropout",
@@ -349,11 +371,12 @@ OPTIONS = [
     Option(
         "teacher_weight",
         0.5,
-        "With --teacher: share of the loss that compares with its predictions, instead of with the "
+        "Share of the loss that compares with the predictions of --teacher, instead of with the "
         "target words.",
         _LOSS,
         0.0,
         1.0,
+        needs=("teacher",),
     ),
     Option(
         "ema_decay",
@@ -391,9 +414,10 @@ OPTIONS = [
         "leave_one_out",
         False,
         "Computes the probability of a link from the links of all other target words, so that rare "
-        "words do not explain whole sentences; needs --alpha above 0. Checkpoints hold a number "
+        "words do not explain whole sentences. Checkpoints hold a number "
         "for each pair of words of each sentence pair.",
         _ITERATIONS,
+        needs={"alpha": "a word pair that occurs once would be impossible"},
     ),
     Option(
         "reverse_model_dir",
@@ -402,6 +426,7 @@ OPTIONS = [
         "directory.",
         _ITERATIONS,
         is_path=True,
+        excludes=("average_checkpoints>1",),
     ),
     Option(
         "max_steps",
@@ -468,6 +493,8 @@ OPTIONS = [
         "Score of a validation that decides which weights are the best.",
         _PACE,
         choices=("perplexity", "bleu"),
+        needs=("bleu_lines",),
+        when="bleu",
     ),
     Option(
         "tokenize",
@@ -494,7 +521,13 @@ OPTIONS = [
         choices=("float32", "bfloat16", "float16"),
         automatic=True,
     ),
-    Option("jit_compile", False, "Compiles updates with XLA; needs --pad_to_bucket.", _MACHINE),
+    Option(
+        "jit_compile",
+        False,
+        "Compiles updates with XLA.",
+        _MACHINE,
+        needs={"pad_to_bucket": "XLA takes many seconds to compile an update for each new shape"},
+    ),
     Option(
         "intra_op_threads",
         0,

@@ -29,7 +29,7 @@ COMMANDS = {**{name: TEXTS[name] for name in MANUAL}, **TASKS}
 def flags_of(script):
     """Returns the names of the flags that a script defines."""
     module = importlib.import_module(f"nmt_zoo.command_line.{script}")
-    with defined(module.define_flags):
+    with defined(module.Arguments):
         return {*FLAGS, "help"}
 
 

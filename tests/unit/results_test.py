@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from nmt_zoo import models
-from nmt_zoo.command_line.flag_values import defined
-from nmt_zoo.command_line.own_files import parse
+from nmt_zoo.command_line.flag_values import defined, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = sorted((ROOT / "docs" / "results").rglob("*.json"))
@@ -51,7 +50,7 @@ def test_stored_commands_parse_and_recorded_models_exist(path):
     record = json.loads(path.read_text(encoding="utf-8"))
     for script, *words in commands_of(record):
         module = importlib.import_module(f"nmt_zoo.command_line.{script.removesuffix('.py')}")
-        with defined(module.define_flags):
+        with defined(module.Arguments):
             parse([script, *words])
     for each in records_of(record):
         settings = models.preset_settings(each["model"], **each["settings"])

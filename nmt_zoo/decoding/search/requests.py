@@ -110,6 +110,10 @@ OPTIONS = (
         "Draws --n_best translations of each line at random, by their probability, instead of "
         "searching for the most probable ones.",
         _DRAWS,
+        excludes=dict.fromkeys(
+            ("word_reward", "divide_by_length", "beam_size", "coverage_penalty", "required"),
+            "it is for beam search",
+        ),
     ),
     Option(
         "temperature",
@@ -118,6 +122,7 @@ OPTIONS = (
         _DRAWS,
         0,
         100,
+        needs=("sample",),
     ),
     Option(
         "top_k",
@@ -125,6 +130,7 @@ OPTIONS = (
         "Draws among this many most probable tokens only (0: all).",
         _DRAWS,
         0,
+        needs=("sample",),
     ),
     Option(
         "top_p",
@@ -133,8 +139,16 @@ OPTIONS = (
         _DRAWS,
         0,
         1,
+        needs=("sample",),
     ),
-    Option("seed", 0, "Seed of the draws. They depend on it and on the line's number.", _DRAWS, 0),
+    Option(
+        "seed",
+        0,
+        "Seed of the draws. They depend on it and on the line's number.",
+        _DRAWS,
+        0,
+        needs=("sample",),
+    ),
     Option(
         "mbr",
         0,

@@ -15,7 +15,6 @@ from nmt_zoo.common import process
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.tensorflow_private import context
-from nmt_zoo.configuration import rules
 from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.devices.replicas import Replicas
 from nmt_zoo.training.ways.catalogue import WAYS
@@ -35,8 +34,8 @@ def start_devices(options: dict[str, Any], kind: str, num_replicas: int = 0) -> 
         UserError: the devices are missing, `TF_CONFIG` does not name them, or the options do not
             fit them.
     """
-    flags = {"distribution": kind, "num_replicas": num_replicas}
-    rules.check("train", {**options, **flags}, [name for name, value in flags.items() if value])
+    if kind == "tpu" and not options["pad_to_bucket"]:
+        raise UserError("--distribution=tpu needs --pad_to_bucket: a TPU has static shapes")
     if kind != "none" and not WAYS[options["update"]].takes_batches:
         raise UserError(
             f"--distribution={kind} divides batches among devices, but --update=em and ngram_lm "

