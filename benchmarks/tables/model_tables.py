@@ -1,13 +1,12 @@
 """Tables of the presets, their settings, and the options of training."""
 
-import importlib
 import itertools
 import re
 
 from benchmarks.tables.cells import fill, markdown, read
 from nmt_zoo import models
 from nmt_zoo.configuration.options import AUTO, OPTIONS
-from nmt_zoo.configuration.rules import in_words, reasons
+from nmt_zoo.configuration.rules import in_words
 
 _SCRIPTS = "train", "translate", "align", "compare", "export", "serve", "visualize_attention"
 _MULTI30K = "methods/multi30k_en_de/{model}-1", "{bleu:.1f}, {data}"
@@ -100,33 +99,13 @@ def _model_table():
 
 
 def _settings_table():
-    """Makes one row for each preset: its class, and every setting that `--set` changes."""
-    rows = []
-    for preset, (model_class, _, origin) in {**models.PRESETS, **models.LANGUAGE_MODELS}.items():
-        settings = ", ".join(f"{n}={v}" for n, v in models.preset_settings(preset).items())
-        rows.append((f"`{preset}`", f"`{model_class.__name__}`", origin, settings))
-    return markdown([("model", "class", "from; what it scores", "settings"), *rows])
-
-
-def _rules_table():
-    """Makes a table for each script, without the needs that the table of options has."""
-    lines = []
-    for script in _SCRIPTS:
-        record = importlib.import_module(f"nmt_zoo.command_line.{script}").Arguments
-        rows = [("flag", "needs", "excludes", "because")]
-        for option in [*record.flags(), *record.more]:
-            if option.required:
-                wanted = in_words(" or ".join((option.name, *option.unless)))
-                rows.append(("always", f"`{wanted}`", "", option.required))
-            flag = in_words(f"{option.name}={option.when}" if option.when else option.name)
-            needs = () if option in OPTIONS and not option.when else reasons(option.needs).items()
-            rows += [(f"`{flag}`", f"`{in_words(c)}`", "", reason) for c, reason in needs]
-            for reason in dict.fromkeys(reasons(option.excludes).values()):
-                conditions = [c for c, why in reasons(option.excludes).items() if why == reason]
-                excludes = ", ".join(f"`{in_words(condition)}`" for condition in conditions)
-                rows.append((f"`{flag}`", "", excludes, reason))
-        lines += ["", f"### {script}.py", "", *markdown(rows)] if rows[1:] else []
-    return lines
+    """Makes one row for each preset: its class, and whom it follows."""
+    presets = {**models.PRESETS, **models.LANGUAGE_MODELS}
+    rows = [
+        (f"`{preset}`", f"`{model_class.__name__}`", origin)
+        for preset, (model_class, _, origin) in presets.items()
+    ]
+    return markdown([("model", "class", "from; what it scores"), *rows])
 
 
 def _options_table():
@@ -152,5 +131,4 @@ TABLES = {
     "models": _model_table,
     "settings": _settings_table,
     "options": _options_table,
-    "rules": _rules_table,
 }
