@@ -43,6 +43,7 @@ class FertilityModel(AlignmentModel):
     """
 
     trained_by = ("em",)
+    has_fertilities = True
 
     def __init__(
         self,

@@ -83,6 +83,7 @@ class AlignmentModel(CoverageModel):
         "null_probability": ("positions", ("diagonal", "jumps")),
     }
     predicts = "scores"
+    has_fertilities = False  # whether `log_ratios` of fertilities are trained, too
 
     def __init__(
         self,

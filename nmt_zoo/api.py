@@ -104,13 +104,9 @@ def align(
         text_alignment.number_words(map(split_words, lines))
         for lines in (source_lines, target_lines)
     ]
-    iterations = iterations or text_alignment.ITERATIONS[model]
-    if model == "fertility":
-        threshold = text_alignment.LIKELY if threshold is None else threshold
-        (links,) = text_alignment.align_with_fertilities(sides, iterations, threshold=threshold)
-    else:
-        threshold = AGREED if threshold is None else threshold
-        links = text_alignment.align_agreeing(sides, model, iterations, threshold)
+    if threshold is None:
+        threshold = text_alignment.LIKELY if model == "fertility" else AGREED
+    (links,) = text_alignment.align_text(sides, model, iterations, threshold=threshold)
     return [[(int(source), int(target)) for source, target in pair] for pair in links]
 
 

@@ -228,21 +228,18 @@ def train_and_align(asked: Arguments, sides: Any) -> tuple[list[Links], dict[str
     Returns the `Links` of each direction, or of one for both; and entries for --save_scores.
     """
     iterations = asked.iterations or text_alignment.ITERATIONS[asked.model]
+    record = {"model": asked.model, "iterations": iterations}
     settings = asked.model, iterations
     method = asked.symmetrise or "agree"
-    record = {"model": asked.model, "iterations": iterations}
-    if asked.model == "fertility" and method not in ("forward", "reverse"):
-        found = text_alignment.align_with_fertilities(sides, iterations, threshold=asked.least)
-    elif method == "agree":
-        found = [text_alignment.align_agreeing(sides, *settings, asked.least)]
-    else:
-        found = []
-        for name, way in (("forward", sides), ("reverse", sides[::-1])):
-            if method in (name, *SYMMETRISATIONS):
-                print(f"{name}:", file=sys.stderr, flush=True)
-                links = text_alignment.align_independently(way, *settings)
-                found.append(links.reversed() if name == "reverse" else links)
-    return found, record
+    if method == "agree" or (asked.model == "fertility" and method in SYMMETRISATIONS):
+        return text_alignment.align_text(sides, *settings, threshold=asked.least), record
+    directions = []
+    for name, way in (("forward", sides), ("reverse", sides[::-1])):
+        if method in (name, *SYMMETRISATIONS):
+            print(f"{name}:", file=sys.stderr, flush=True)
+            (links,) = text_alignment.align_text(way, *settings, both=False)
+            directions.append(links.reversed() if name == "reverse" else links)
+    return directions, record
 
 
 def best_head(model: Any, tokenizer: Any, text: ParallelText, name: str) -> dict[str, Any]:

@@ -6,16 +6,12 @@ import keras
 import numpy as np
 
 from nmt_zoo import models
+from nmt_zoo.common.cores import num_cores
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 from nmt_zoo.training.ways.counting.counting import estimate
-from nmt_zoo.training.ways.expectation_maximisation.text_alignment import (
-    ITERATIONS,
-    LIKELY,
-    NULL,
-    align_with_fertilities,
-)
-from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
+from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText
+from nmt_zoo.training.ways.expectation_maximisation.text_alignment import LIKELY, NULL, align_text
 from nmt_zoo.training.ways.phrases import phrase_table, rules
 
 
@@ -63,12 +59,18 @@ class WordTable(LengthPlan):
         vocab_sizes: tuple[int, int] = (0, 0),
     ):
         super().__init__(corpus)
-        self.words = index_word_pairs(corpus)
-        self.sizes = {"num_word_pairs": self.words.source_words.size}
+        self.text = ChunkedText(corpus, both=False, target_end=True, threads=min(num_cores(), 8))
+        self.sizes = {"num_word_pairs": self.text.directions[0].rows.num_pairs}
 
     def fill(self, model: keras.Model) -> None:
-        model.table.set_word_pairs(self.words.source_words, self.words.target_words)
+        model.table.set_word_pairs(*self.text.directions[0].word_pairs())
         super().fill(model)
+
+    def fill_reverse(self, model: keras.Model) -> None:
+        """As `fill`, for a fresh model of the reverse direction, which `text` has from then on."""
+        self.text.add_reverse()
+        model.table.set_word_pairs(*self.text.directions[1].word_pairs())
+        LengthPlan(EncodedCorpus(*self.corpus[::-1])).fill(model)
 
 
 class NgramTable(Preparation):
@@ -107,12 +109,12 @@ class PhraseTables(Preparation):
         numbered = tuple(
             side._replace(ids=np.where(side.ids == EOS_ID, NULL, side.ids)) for side in corpus
         )
-        (links,) = align_with_fertilities(numbered, ITERATIONS["fertility"], threshold=LIKELY)
-        places = np.stack([links.sources, links.targets], axis=1).astype(np.int64)
+        (links,) = align_text(numbered, threshold=LIKELY)
+        positions = np.stack([links.sources, links.targets], axis=1).astype(np.int64)
         self.table = self.estimate(
             corpus,
             links.counts,
-            places,
+            positions,
             vocab_sizes,
             max_length=settings["max_phrase_length"],
             most=settings["translations"],

@@ -14,7 +14,6 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabu
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.models.word_attention import HIDDEN_SCORE, _log_mixture
 from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
-from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
 from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.preparation import LengthPlan, WordTable
 from tests.unit.models.layers_test import close, random, softmax, weights_of
@@ -199,12 +198,12 @@ def test_attention_ibm1_lets_source_words_add_up():
 def test_attention_translates_what_a_table_of_words_cannot():
     """A table has one distribution for a word in all contexts; here "por qué" is most frequent."""
     corpus = textbook.corpus_of([([POR, QUE], [WHY])] * 3 + [([POR], [FOR]), ([QUE], [WHAT])])
-    words = index_word_pairs(corpus)
-    table = models.create("ibm1", 7, 7, num_word_pairs=words.source_words.size)
-    WordTable(corpus).fill(table)
-    update = ExpectationMaximisation(table, words)
+    prepared = WordTable(corpus)
+    table = models.create("ibm1", 7, 7, **prepared.sizes)
+    prepared.fill(table)
+    way = ExpectationMaximisation([table], prepared.text)
     for _ in range(50):
-        update.step(words)
+        way.step(None)
     attention, _ = learned("attention_ibm1")
     LengthPlan(corpus).fill(attention)
 

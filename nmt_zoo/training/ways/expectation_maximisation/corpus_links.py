@@ -2,11 +2,12 @@
 
 import itertools
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from nmt_zoo.training.ways.expectation_maximisation.word_pairs import Block, Cells
+from nmt_zoo.training.ways.expectation_maximisation.agreement import facing
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import Block, SentencePairs
 
 _PAIRS = 1 << 14  # Sentence pairs whose links become lists at once.
 
@@ -47,8 +48,8 @@ class Links:
         first = 0
         for start in range(0, len(self), _PAIRS):
             ends = np.cumsum(self.counts[start : start + _PAIRS]).tolist()
-            places = slice(first, first + ends[-1])
-            positions = self.sources[places].tolist(), self.targets[places].tolist()
+            window = slice(first, first + ends[-1])
+            positions = self.sources[window].tolist(), self.targets[window].tolist()
             links = list(zip(*positions, strict=True))
             yield from (links[a:b] for a, b in itertools.pairwise([0, *ends]))
             first += ends[-1]
@@ -66,33 +67,45 @@ def _sorted(sentences, sources, targets, num_sentences):
     return Links(counts, sources[order], targets[order])
 
 
-def best_links(words: Cells, posteriors: np.ndarray) -> Links:
-    """Returns each target word's most probable source, unless NULL, by posteriors `[cells]`."""
-    parts = []
-    for block in words.blocks:
-        best = posteriors[block.cells].reshape(-1, block.source_length).argmax(axis=1)
-        parts.append(links_of_cells(words, block, np.arange(best.size), best))
-    return joined_links(parts, words.num_sentences)
+def links_of(pairs: SentencePairs, choose: Callable[[Block], tuple]) -> Links:
+    """Returns the links that some cells stand for, without cells of NULL and `</s>`.
 
-
-def links_of_cells(
-    words: Cells, block: Block, rows: np.ndarray, columns: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the links that some cells of a block stand for, without cells of NULL and `</s>`.
-
-    `rows` and `columns` are `[L]` int, rows and source positions of the cells. Returns (sentence
-    pairs, source positions, target positions), each `[L']` int64, in any order.
+    `choose(block)` returns the rows and the source positions of the cells, `[L]` int each.
     """
-    sentences, targets = block.row_sentences[rows], block.row_positions[rows]
-    real = columns < block.source_length - 1
-    if words.target_end:
-        real &= targets < block.target_lengths[sentences] - 1
-    return block.pairs[sentences[real]], columns[real], targets[real]
+    parts = [(np.zeros(0, np.int64),) * 3]
+    for block in pairs.blocks:
+        rows, columns = choose(block)
+        sentences, targets = block.row_sentences[rows], block.row_positions[rows]
+        real = columns < block.source_length - 1
+        if pairs.target_end:
+            real &= targets < block.target_lengths[sentences] - 1
+        parts.append((block.pairs[sentences[real]], columns[real], targets[real]))
+    arrays = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return _sorted(*arrays, pairs.num_sentences)
 
 
-def joined_links(parts: list[tuple], num_sentences: int) -> Links:
-    """Joins the results of `links_of_cells` for several blocks into `Links`, sorted."""
-    empty = (np.zeros(0, np.int64),) * 3
-    return _sorted(
-        *(np.concatenate(column) for column in zip(empty, *parts, strict=True)), num_sentences
-    )
+def best_links(pairs: SentencePairs, posteriors: np.ndarray) -> Links:
+    """Returns each target word's most probable source, unless NULL, by posteriors `[cells]`."""
+
+    def choose(block):
+        best = posteriors[block.cells].reshape(-1, block.source_length).argmax(axis=1)
+        return np.arange(best.size), best
+
+    return links_of(pairs, choose)
+
+
+def links_of_both(
+    directions: Sequence[SentencePairs], posteriors: Sequence[np.ndarray], is_link: Callable
+) -> Links:
+    """Returns the links, in the forward direction, that the posteriors of both directions decide.
+
+    `posteriors` are `[cells]` for each direction. `is_link` gets two arrays of posteriors of the
+    same links, from the forward and the reverse direction, and returns a bool array.
+    """
+    pairs, twin = directions
+
+    def choose(block):
+        forward = posteriors[0][block.cells].reshape(-1, block.source_length)[:, :-1]
+        return np.nonzero(is_link(forward, facing(block, pairs, twin, posteriors[1])))
+
+    return links_of(pairs, choose)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Expectation
-from nmt_zoo.training.ways.expectation_maximisation.word_pairs import Block, WordPairs
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import Block
 
 _STEPS = 30  # Steps of the maximisation of jumps; no step lowers the function.
 
@@ -36,12 +36,12 @@ class JumpsEstimate(NamedTuple):
         widths = np.exp(-distances / 5)
         return cls(widths, widths[max_jump + 1 :], null_probability)
 
-    def pack(self, words: WordPairs | None = None, max_positions: int = 0) -> np.ndarray:
+    def pack(self) -> np.ndarray:
         return np.concatenate([self.widths, self.starts])
 
     def unpack(self, array: np.ndarray) -> "JumpsEstimate":
         size = self.widths.size
-        return self._replace(widths=array[:size], starts=array[size:])
+        return self._replace(widths=array[:size], starts=array[size : size + self.starts.size])
 
     def transitions(self, num_words: int) -> np.ndarray:
         """Computes P(next source word | last source word), given that the next is not NULL.
@@ -119,14 +119,14 @@ def _climb(table, groups):
     if not groups:
         return table
     wanted = np.zeros(table.size)
-    for places, group in groups:
-        wanted += np.bincount(places.ravel(), group.ravel(), table.size)
-    contexts = [(places, group.sum(axis=1)) for places, group in groups]
+    for indices, group in groups:
+        wanted += np.bincount(indices.ravel(), group.ravel(), table.size)
+    contexts = [(indices, group.sum(axis=1)) for indices, group in groups]
     for _ in range(_STEPS):
         slopes = np.zeros(table.size)
-        for places, mass in contexts:
-            slope = mass / table[places].sum(axis=1)
-            slopes += np.bincount(places.ravel(), np.repeat(slope, places.shape[1]), table.size)
+        for indices, mass in contexts:
+            slope = mass / table[indices].sum(axis=1)
+            slopes += np.bincount(indices.ravel(), np.repeat(slope, indices.shape[1]), table.size)
         table = np.where(slopes > 0, wanted / np.where(slopes > 0, slopes, 1), table)
         # No jump may become impossible, because it may be the only one in a short sentence.
         table = np.maximum(table / table.max(), 1e-15)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from nmt_zoo.training.ways.expectation_maximisation.word_pairs import Block, WordPairs
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import Block
 
 _MM_STEPS = 20
 _LEAST_WEIGHT = 1e-12  # Of a position: one that is never linked keeps a logarithm.
@@ -25,16 +25,19 @@ class PositionEstimate(Protocol):
     """Parameters of a position model, which never change; for layers of `models.layers`."""
 
     @classmethod
-    def first(cls, **settings: Any) -> "PositionEstimate":
-        """Makes the parameters to begin with, by the settings of an `AlignmentModel`."""
+    def first(cls, *, sizes: tuple[int, int] = (0, 0), **settings: Any) -> "PositionEstimate":
+        """Makes the parameters to begin with, by the settings of an `AlignmentModel`.
+
+        `sizes` are the largest numbers of target and source positions that `pack` keeps.
+        """
         ...
 
-    def pack(self, words: WordPairs | None = None, max_positions: int = 0) -> np.ndarray:
+    def pack(self) -> np.ndarray:
         """Returns the parameters as one float64 array, for checkpoints and for the layer."""
         ...
 
     def unpack(self, array: np.ndarray) -> "PositionEstimate":
-        """Returns the parameters of a packed array; what it does not hold stays as it is."""
+        """Returns the parameters at the beginning of a packed array that was made flat."""
         ...
 
     def expect(self, block: Block, translation: np.ndarray) -> Expectation:
@@ -56,13 +59,6 @@ def _normalised(weights):
     return weights / totals, float(np.log(totals).sum())
 
 
-def _sizes_of(words, max_positions):
-    """Returns the largest numbers of target and source positions of a corpus, within the limit."""
-    heights = max((block.active.size for block in words.blocks), default=0)
-    lengths = max((block.source_length for block in words.blocks), default=0)
-    return min(heights, max_positions), min(lengths, max_positions)
-
-
 class UniformEstimate(NamedTuple):
     """Model 1: every source position has probability 1/n; Brown et al. 1993, section 4.1."""
 
@@ -70,7 +66,7 @@ class UniformEstimate(NamedTuple):
     def first(cls, **_settings: Any) -> "UniformEstimate":
         return cls()
 
-    def pack(self, words: WordPairs | None = None, max_positions: int = 0) -> np.ndarray:
+    def pack(self) -> np.ndarray:
         return np.zeros(0)
 
     def unpack(self, array: np.ndarray) -> "UniformEstimate":
@@ -92,17 +88,15 @@ class PositionTableEstimate(NamedTuple):
     """Model 2: a free table a(j | i, n), whatever the target length; Brown et al., section 4.2."""
 
     tables: dict  # n -> [T, n] float64, rows sum to 1. Target positions without a row are uniform
+    sizes: tuple[int, int] = (0, 0)  # as `first`
 
     @classmethod
-    def first(cls, **_settings: Any) -> "PositionTableEstimate":
-        return cls({})
+    def first(cls, *, sizes: tuple[int, int] = (0, 0), **_settings: Any) -> "PositionTableEstimate":
+        return cls({}, sizes)
 
-    def pack(self, words: WordPairs | None, max_positions: int) -> np.ndarray:
-        """Returns `[n - 1, target position, source position]`, 0 where there is no row.
-
-        The array is as large as the corpus needs and `max_positions` allows.
-        """
-        heights, lengths = _sizes_of(words, max_positions)
+    def pack(self) -> np.ndarray:
+        """Returns `[n - 1, target position, source position]`, 0 where there is no row."""
+        heights, lengths = self.sizes
         array = np.zeros([lengths, heights, lengths])
         for n, table in self.tables.items():
             if n <= lengths:
@@ -111,20 +105,18 @@ class PositionTableEstimate(NamedTuple):
         return array
 
     def unpack(self, array: np.ndarray) -> "PositionTableEstimate":
-        heights = np.count_nonzero(array.any(axis=2), axis=1)
-        tables = {n: array[n - 1, :h, :n] for n, h in enumerate(heights.tolist(), start=1) if h}
-        return PositionTableEstimate(tables)
+        heights, lengths = self.sizes
+        array = array[: lengths * heights * lengths].reshape(lengths, heights, lengths)
+        rows = np.count_nonzero(array.any(axis=2), axis=1)
+        tables = {n: array[n - 1, :h, :n] for n, h in enumerate(rows.tolist(), start=1) if h}
+        return self._replace(tables=tables)
 
     def expect(self, block: Block, translation: np.ndarray) -> Expectation:
         n = block.source_length
         table = np.full([block.active.size, n], 1 / n)
-        known = self.tables.get(n, table)[: block.active.size]
-        table[: known.shape[0]] = known
-        weights = np.repeat(table, block.active, axis=0)
-        weights *= translation
-        posteriors, log_likelihood = _normalised(weights)
-        counts = np.add.reduceat(posteriors, block.first_rows, axis=0)  # [T, n]
-        return Expectation(posteriors, log_likelihood, (counts,))
+        rows = self.tables.get(n, table)[: block.active.size]
+        table[: rows.shape[0]] = rows
+        return _expect_by_table(table, block, translation)
 
     def merged(self, statistics: list[tuple]) -> list[tuple]:
         sums = {}
@@ -138,41 +130,49 @@ class PositionTableEstimate(NamedTuple):
 
     def maximise(self, statistics: list[tuple]) -> "PositionTableEstimate":
         counts = [counts for (counts,) in self.merged(statistics)]
-        return PositionTableEstimate({c.shape[1]: c / c.sum(axis=1, keepdims=True) for c in counts})
+        tables = {c.shape[1]: c / c.sum(axis=1, keepdims=True) for c in counts}
+        return self._replace(tables=tables)
+
+
+def _expect_by_table(table, block, translation):
+    """Makes the expectation step by `[T, n]` priors; statistics are expected links, `[T, n]`."""
+    weights = np.repeat(table, block.active, axis=0)
+    weights *= translation
+    posteriors, log_likelihood = _normalised(weights)
+    counts = np.add.reduceat(posteriors, block.first_rows, axis=0)
+    return Expectation(posteriors, log_likelihood, (counts,))
 
 
 class SharedEstimate(NamedTuple):
     """Model 2 with one table of weights for all n: row i, divided by the sum of its first n."""
 
-    weights: np.ndarray = np.ones((0, 0))  # [T, n] float64, above 0. Other places weigh 1.
+    weights: np.ndarray = np.ones((0, 0))  # [T, n] float64, above 0. Other positions weigh 1.
+    sizes: tuple[int, int] = (0, 0)  # as `first`
 
     @classmethod
-    def first(cls, **_settings: Any) -> "SharedEstimate":
-        return cls()
+    def first(cls, *, sizes: tuple[int, int] = (0, 0), **_settings: Any) -> "SharedEstimate":
+        return cls(sizes=sizes)
 
-    def pack(self, words: WordPairs | None, max_positions: int) -> np.ndarray:
-        """Returns `[target position, source position]`, as large as `max_positions` allows."""
-        heights, lengths = _sizes_of(words, max_positions)
-        array, known = np.ones([heights, lengths]), self.weights[:heights, :lengths]
-        array[: known.shape[0], : known.shape[1]] = known
-        return array
+    def pack(self) -> np.ndarray:
+        """Returns `[target position, source position]`."""
+        return self._weights(*self.sizes)
 
     def unpack(self, array: np.ndarray) -> "SharedEstimate":
-        return SharedEstimate(array)
+        return self._replace(weights=array[: np.prod(self.sizes)].reshape(self.sizes))
+
+    def _weights(self, height, n):
+        weights, fitted = np.ones([height, n]), self.weights[:height, :n]
+        weights[: fitted.shape[0], : fitted.shape[1]] = fitted
+        return weights
 
     def _table(self, height, n):
         """Returns the priors of n source positions for `height` target positions."""
-        weights = np.ones([height, n])
-        known = self.weights[:height, :n]
-        weights[: known.shape[0], : known.shape[1]] = known
+        weights = self._weights(height, n)
         return weights / weights.sum(axis=1, keepdims=True)
 
     def expect(self, block: Block, translation: np.ndarray) -> Expectation:
-        weights = np.repeat(self._table(block.active.size, block.source_length), block.active, 0)
-        weights *= translation
-        posteriors, log_likelihood = _normalised(weights)
-        counts = np.add.reduceat(posteriors, block.first_rows, axis=0)  # [T, n]
-        return Expectation(posteriors, log_likelihood, (counts,))
+        table = self._table(block.active.size, block.source_length)
+        return _expect_by_table(table, block, translation)
 
     def merged(self, statistics: list[tuple]) -> list[tuple]:
         return PositionTableEstimate({}).merged(statistics)
@@ -185,13 +185,13 @@ class SharedEstimate(NamedTuple):
         Models", gives w_j = c_j / sum_{n >= j} C_n / (w_1 + ... + w_n), with c_j the expected links
         of position j and C_n those of all sentences of length n; none lowers the likelihood.
         """
-        found = [counts for (counts,) in self.merged(statistics)]
-        if not found:
+        groups = [counts for (counts,) in self.merged(statistics)]
+        if not groups:
             return self
-        height = max(counts.shape[0] for counts in found)
-        longest = max(counts.shape[1] for counts in found)
+        height = max(counts.shape[0] for counts in groups)
+        longest = max(counts.shape[1] for counts in groups)
         links, totals = np.zeros((2, height, longest))
-        for counts in found:
+        for counts in groups:
             rows, n = counts.shape
             links[:rows, :n] += counts
             totals[:rows, n - 1] += counts.sum(axis=1)
@@ -201,7 +201,7 @@ class SharedEstimate(NamedTuple):
             norms = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1]  # Over the lengths n >= j.
             fitted = np.divide(links, norms, out=weights.copy(), where=norms > 0)
             weights = np.maximum(fitted, _LEAST_WEIGHT)
-        return SharedEstimate(weights)
+        return self._replace(weights=weights)
 
 
 class DiagonalEstimate(NamedTuple):
@@ -215,10 +215,10 @@ class DiagonalEstimate(NamedTuple):
     null_probability: float = 0.08  # p0, in (0, 1)
 
     @classmethod
-    def first(cls, *, null_probability: float, **_settings: Any) -> "DiagonalEstimate":
+    def first(cls, *, null_probability: float = 0.08, **_settings: Any) -> "DiagonalEstimate":
         return cls(null_probability=null_probability)
 
-    def pack(self, words: WordPairs | None = None, max_positions: int = 0) -> np.ndarray:
+    def pack(self) -> np.ndarray:
         return np.array([self.tension])
 
     def unpack(self, array: np.ndarray) -> "DiagonalEstimate":
@@ -244,16 +244,15 @@ class DiagonalEstimate(NamedTuple):
         return Expectation(posteriors, log_likelihood, (positions, mass))
 
     def merged(self, statistics: list[tuple]) -> list[tuple]:
-        by_length = {}
+        by_length, contexts = {}, []
         for positions, mass in filter(None, statistics):
             by_length.setdefault(mass.shape[1], []).append((positions, mass))
-        found = []
         for blocks in by_length.values():
             positions, mass = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
             order = np.argsort(positions, kind="stable")
             firsts = np.flatnonzero(np.diff(positions[order], prepend=0))
-            found.append((positions[order[firsts]], np.add.reduceat(mass[order], firsts)))
-        return found
+            contexts.append((positions[order[firsts]], np.add.reduceat(mass[order], firsts)))
+        return contexts
 
     def maximise(self, statistics: list[tuple]) -> "DiagonalEstimate":
         """Returns new parameters, with the best tension for the expected distances.

@@ -11,10 +11,7 @@ import keras
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import same_paths
-from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.training.ways.expectation_maximisation.agreement import Directions
-from nmt_zoo.training.ways.preparation import WordTable
 
 _SAME = ("model", "settings", "vocab_sizes", "training_text", "validation_text")
 
@@ -43,8 +40,8 @@ def reverse_directory(directory: ModelDirectory, config: dict[str, Any]) -> Mode
 def _check_reverse(reverse, directory):
     """Raises `UserError` if a directory does not hold the reverse model of the run in another."""
     remedy = "give another --reverse_model_dir"
-    found = reverse.config()
-    is_reverse = same_paths(found.get("reverse_of", ""), str(directory.path))
+    config = reverse.config()
+    is_reverse = same_paths(config.get("reverse_of", ""), str(directory.path))
     # The run's own directory is always started first.
     if is_reverse and not directory.exists():
         raise UserError(
@@ -52,28 +49,23 @@ def _check_reverse(reverse, directory):
             f"is gone; {remedy}, or remove this one"
         )
     wanted = _reverse_config(directory, directory.config()) if is_reverse else {}
-    # Earlier versions did not write all entries.
-    if not is_reverse or any(found[n] != wanted.get(n) for n in _SAME if n in found):
+    if not is_reverse or any(config.get(name) != wanted.get(name) for name in _SAME):
         raise UserError(
             f"{reverse.path}: holds a model that is not the reverse of {directory.path} on its "
             f"text and with its settings; {remedy}"
         )
 
 
-def open_reverse(run: Any) -> tuple[Directions, keras.Model]:
-    """Starts the directory of the reverse model, or opens it if the started `run` is resumed.
-
-    Returns (`Directions`, the prepared reverse model).
-    """
-    reverse, tokenizer, corpus = run.companion, run.tokenizer, run.epochs.corpus
-    preparation = WordTable(EncodedCorpus(corpus.target, corpus.source))
+def open_reverse(run: Any) -> keras.Model:
+    """Returns the prepared reverse model of a run that has begun; its directory may be new."""
+    reverse, tokenizer = run.companion, run.tokenizer
     if not reverse.exists():
         config = _reverse_config(run.directory, run.directory.config())
         reverse.start(config, tokenizer._replace(source=tokenizer.target, target=tokenizer.source))
     reverse.remove_unfinished()
     model = reverse.new_model()
-    preparation.fill(model)
-    return Directions(run.prepared.words, preparation.words), model
+    run.prepared.fill_reverse(model)
+    return model
 
 
 def _reverse_config(directory, config):

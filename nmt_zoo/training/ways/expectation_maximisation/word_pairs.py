@@ -70,10 +70,12 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Cells(Rows):
-    """The cells of some sentence pairs, and the word pair of each."""
+class SentencePairs(Rows):
+    """The cells of some sentence pairs in one direction, and the word pair of each."""
 
     cell_pairs: np.ndarray  # int32, the word pair of every cell, block after block, row after row
+    source_words: np.ndarray  # [F] int32, rising; the source id of each row
+    numbers: np.ndarray  # [P] int32, the number of every word pair in the whole text
     blocks: list  # list of `Block`
     token_cells: np.ndarray  # int64, the first cell of every target token
     first_tokens: np.ndarray  # [sentences] int64, the first target token of every sentence pair
@@ -84,22 +86,14 @@ class Cells(Rows):
         """Sentence pairs, including those without a cell."""
         return self.first_tokens.size
 
-    @property
-    def num_tokens(self) -> int:
-        """Target tokens that have cells."""
-        return sum(block.num_rows for block in self.blocks)
 
+def number_word_pairs(
+    corpus: EncodedCorpus, target_end: bool = True
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Numbers the P distinct word pairs of a corpus by source word, then target word.
 
-@dataclass(frozen=True)
-class WordPairs(Cells):
-    """The P distinct word pairs of a corpus, and its cells."""
-
-    source_words: np.ndarray  # [P] int32, rising; the source id of every word pair
-    target_words: np.ndarray  # [P] int32, rising within a source word
-
-
-def index_word_pairs(corpus: EncodedCorpus, *, target_end: bool = True) -> WordPairs:
-    """Numbers the word pairs of a corpus by source word, then target word.
+    Returns (`[cells]` word pair of every cell, as in `SentencePairs`; `[P]` source words, rising;
+    `[P]` target words, rising within a source word), int32.
 
     Each sentence ends in `</s>`, which is NULL in the source. With `target_end`, the target's
     `</s>` gets cells, as a token that source words explain. Alignments do not need it: without it
@@ -112,7 +106,7 @@ def index_word_pairs(corpus: EncodedCorpus, *, target_end: bool = True) -> WordP
     blocks, token_cells, first_tokens = lay_out(source.lengths, target.lengths, target_end)
     heights = target.lengths.astype(np.int64) - (0 if target_end else 1)
     cell_pairs = np.empty(blocks[-1].cells.stop if blocks else 0, np.int32)
-    found, num_found = [np.zeros([2, 0], np.int32)], 0
+    pairs, num_pairs = [np.zeros([2, 0], np.int32)], 0
     for sentences, columns, source_ids in _columns_by_word(source, heights):
         rows = heights[sentences]  # How many cells are in the column of each source token.
         target_tokens = np.arange(rows.sum())
@@ -120,30 +114,19 @@ def index_word_pairs(corpus: EncodedCorpus, *, target_end: bool = True) -> WordP
         cells = token_cells[target_tokens]
         cells += np.repeat(columns, rows)
         numbers, words = _number(source_ids, rows, target.ids[target_tokens])
-        cell_pairs[cells] = numbers + num_found
-        num_found += words.shape[1]
-        found.append(words)
-    source_words, target_words = np.concatenate(found, axis=1)
-    first_pairs = np.flatnonzero(np.diff(source_words, prepend=-1))
-    return WordPairs(
-        num_pairs=source_words.size,
-        first_pairs=first_pairs,
-        cell_pairs=cell_pairs,
-        blocks=blocks,
-        token_cells=token_cells,
-        first_tokens=first_tokens,
-        target_end=target_end,
-        source_words=source_words,
-        target_words=target_words,
-    )
+        cell_pairs[cells] = numbers + num_pairs
+        num_pairs += words.shape[1]
+        pairs.append(words)
+    return cell_pairs, *np.concatenate(pairs, axis=1)
 
 
 def lay_out(
     source_lengths: np.ndarray, target_lengths: np.ndarray, target_end: bool
 ) -> tuple[list[Block], np.ndarray, np.ndarray]:
-    """Decides where cells are; returns `blocks`, `token_cells` and `first_tokens` of `Cells`.
+    """Decides where cells are.
 
-    Lengths are `[sentences]` int32, tokens with `</s>`. `target_end` as `index_word_pairs`.
+    Returns `blocks`, `token_cells` and `first_tokens` as in `SentencePairs`. Lengths are
+    `[sentences]` int32, tokens with `</s>`. `target_end` is as in `number_word_pairs`.
     """
     heights = target_lengths.astype(np.int64) - (0 if target_end else 1)
     blocks = _make_blocks(source_lengths, heights)

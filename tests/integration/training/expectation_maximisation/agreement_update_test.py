@@ -1,4 +1,4 @@
-"""Trains both directions at once, by the update and by train.py."""
+"""Trains both directions at once by train.py."""
 
 import json
 import shutil
@@ -10,121 +10,11 @@ import time
 import numpy as np
 import pytest
 
-from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.data_pipeline.encoded import EncodedCorpus
-from nmt_zoo.model_directory.directory import ModelDirectory, restore
-from nmt_zoo.training.ways.expectation_maximisation.agreement import em_steps, index_directions
-from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
-    agree,
-    collapsed_step,
-    first_collapsed,
-)
-from nmt_zoo.training.ways.expectation_maximisation.em_update import Agreement
-from nmt_zoo.training.ways.expectation_maximisation.iteration import POSITIONS, first_estimate
+from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training.ways.expectation_maximisation.reverse_direction import reverse_directory
-from nmt_zoo.training.ways.preparation import WordTable
 from tests.running import ROOT, run_script
 from tests.tiny import corpus_flags, pairs
-from tests.unit.training.expectation_maximisation import textbook
-from tests.unit.training.expectation_maximisation.em_update_test import log_likelihood
-
-
-def new_update(corpus, positions, **options):
-    """Returns (`Agreement`, `Directions`)."""
-    directions = index_directions(corpus)
-    both = (corpus, EncodedCorpus(corpus.target, corpus.source))
-    twins = []
-    for words, way in zip(directions, both, strict=True):
-        count = words.source_words.size
-        twins.append(models.create("ibm1", 40, 40, positions=positions, num_word_pairs=count))
-        WordTable(way).fill(twins[-1])
-    return Agreement(twins[0], directions, twins[1], **options), directions
-
-
-@pytest.mark.parametrize("positions", POSITIONS)
-def test_iterations_are_those_of_the_numeric_core_in_both_directions(positions):
-    corpus = textbook.corpus_of(textbook.random_pairs(40, seed=3))
-    update, directions = new_update(corpus, positions, model1_steps=2)
-    estimates, expected, found = [first_estimate(words) for words in directions], [], []
-    for step in range(5):
-        if step == 2:
-            own = POSITIONS[positions].first(**update.model.settings)
-            estimates = [estimate._replace(positions=own) for estimate in estimates]
-        estimates, log_likelihoods = em_steps(directions, estimates)
-        expected.append(log_likelihoods)
-        result = update.step(directions)
-        found.append([result[f"{way}log_likelihood"][0] for way in ("", "reverse_")])
-    np.testing.assert_allclose(found, expected)
-    twins = (update, update.reverse)
-    for twin, words, estimate in zip(twins, directions, estimates, strict=True):
-        np.testing.assert_allclose(twin.translation, estimate.translation, rtol=1e-6)
-        packed = estimate.positions.pack(words, update.size)
-        np.testing.assert_allclose(twin.packed, packed, rtol=1e-6)
-
-
-@pytest.mark.parametrize("positions", POSITIONS)
-def test_with_a_sparse_prior_iterations_begin_with_what_the_models_have(positions):
-    corpus = textbook.corpus_of(textbook.random_pairs(40, seed=4, words=8))
-    update, directions = new_update(corpus, positions, alpha=0.1)
-    update.step(directions)
-    for _ in range(3):
-        expected = [
-            log_likelihood(update.model, corpus),
-            log_likelihood(update.reverse.model, EncodedCorpus(corpus.target, corpus.source)),
-        ]
-        result = update.step(directions)
-        found = [result[f"{way}log_likelihood"][0] for way in ("", "reverse_")]
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
-    assert np.any(update.model.table.spread > 0.2)
-
-
-@pytest.mark.parametrize("leave_one_out", [False, True])
-def test_a_restored_update_goes_on_bit_for_bit_in_both_directions(leave_one_out):
-    corpus = textbook.corpus_of(textbook.random_pairs(40, seed=5))
-    options = {"alpha": 0.1, "model1_steps": 2, "leave_one_out": leave_one_out}
-    whole, directions = new_update(corpus, "jumps", **options)
-    saved = {}
-    for step in range(5):
-        saved[step] = {name: np.array(value) for name, value in whole.variables().items()}
-        whole.step(directions)
-    for stop in (1, 3):
-        again, _ = new_update(corpus, "jumps", **options)
-        restore(again.variables(), saved[stop], "checkpoint")
-        for _ in range(stop, 5):
-            again.step(directions)
-        for name, value in whole.variables().items():
-            np.testing.assert_array_equal(again.variables()[name], value, err_msg=name)
-
-
-def test_iterations_that_leave_one_out_are_those_of_the_numeric_core():
-    """And the models get the translations that the counts of all links give."""
-    corpus = textbook.corpus_of(textbook.random_pairs(40, seed=3))
-    options = {"alpha": 0.1, "model1_steps": 2, "leave_one_out": True}
-    update, directions = new_update(corpus, "jumps", **options)
-    states, expected, found = [first_collapsed(words) for words in directions], [], []
-    for step in range(4):
-        if step == 2:
-            own = POSITIONS["jumps"].first(**update.model.settings)
-            states = [state._replace(positions=own) for state in states]
-        states = [
-            collapsed_step(words, state, alpha=0.1)
-            for words, state in zip(directions, states, strict=True)
-        ]
-        states = agree(directions, states)
-        expected.append([state.log_likelihood for state in states])
-        result = update.step(directions)
-        found.append([result[f"{way}log_likelihood"][0] for way in ("", "reverse_")])
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
-    twins = (update, update.reverse)
-    for twin, words, state in zip(twins, directions, states, strict=True):
-        counts = np.full(words.source_words.size, 0.1)
-        np.add.at(counts, words.cell_pairs, state.counted)
-        wanted = counts / words.spread(words.source_sums(counts))
-        np.testing.assert_allclose(twin.translation, wanted, rtol=1e-5)
-
-
-# train.py
 
 
 @pytest.fixture(scope="module")

@@ -7,30 +7,30 @@ import numpy as np
 import pytest
 
 from nmt_zoo.training.ways.expectation_maximisation import text_alignment
-from nmt_zoo.training.ways.expectation_maximisation.agreement import index_directions
 from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     MOST,
-    Collapsed,
-    agree,
-    collapsed_step,
+    Counts,
+    expected_fertilities,
     fertilities,
-    first_collapsed,
+    first_posteriors,
+    log_ratios,
+    others_translation,
 )
-from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
+from nmt_zoo.training.ways.expectation_maximisation.iteration import count_links, posteriors_of
 from nmt_zoo.training.ways.expectation_maximisation.position_estimates import UniformEstimate
-from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
 from tests.unit.training.expectation_maximisation import textbook
 from tests.unit.training.expectation_maximisation.corpus_links_test import (
     TEXT,
     as_text,
     text_corpus,
 )
+from tests.unit.training.expectation_maximisation.textbook import index, matrices
 
 ALPHA = 0.05
 
 
-def random_state(words, *, certain=False):
-    """Returns a `Collapsed` with random posteriors; certain: every target word has one link."""
+def random_posteriors(words, *, certain=False):
+    """Returns random posteriors; certain: every target word has one link."""
     rng = np.random.default_rng(1)
     posteriors = np.empty(words.cell_pairs.size, np.float32)
     for block in words.blocks:
@@ -38,19 +38,16 @@ def random_state(words, *, certain=False):
         if certain:
             found = np.eye(block.source_length)[found.argmax(axis=1)]
         posteriors[block.cells] = found.ravel()
-    return Collapsed(posteriors, posteriors, UniformEstimate())
+    return posteriors
 
 
-def matrices(words, values):
-    """Returns the `[T, S]` values of every sentence pair."""
-    found = [np.zeros([0, 0])] * words.num_sentences
-    for block in words.blocks:
-        rows = values[block.cells].reshape(-1, block.source_length)
-        order = np.lexsort((block.row_positions, block.row_sentences))
-        parts = np.split(order, np.cumsum(block.target_lengths)[:-1])
-        for sentence, part in zip(block.pairs.tolist(), parts, strict=True):
-            found[sentence] = rows[part].astype(np.float64)
-    return found
+def new_posteriors(words, posteriors, *, fertile=False):
+    """Makes one iteration of Model 1; returns the `matrices` of the new posteriors."""
+    counts = count_links(words, posteriors) + ALPHA
+    ratios = log_ratios(expected_fertilities(words, posteriors))[:, :-1] if fertile else None
+    sums = Counts(counts, words.source_sums(counts), ratios)
+    translation = others_translation(words, sums, posteriors, posteriors)
+    return matrices(words, posteriors_of(words, UniformEstimate(), translation)[0])
 
 
 class Textbook:
@@ -93,7 +90,7 @@ RARE = [([4, 5], [14, 15]), ([6, 4, 5], [16, 14, 15]), ([7, 4, 7, 5], [17, 14, 1
 def corpus_and_words(pairs=None, longest=5):
     pairs = pairs or textbook.random_pairs(40, seed=8, longest=longest, words=5)
     corpus = textbook.corpus_of(pairs)
-    words = index_word_pairs(corpus, target_end=False)
+    words = index(corpus, target_end=False)
     return words, textbook.sentences_of(corpus, target_end=False)
 
 
@@ -102,10 +99,10 @@ def test_a_link_is_weighed_by_the_counts_of_all_other_target_words(pairs):
     """Where a sentence repeats a source word, the links to all of its tokens are left out."""
     words, sentences = corpus_and_words(pairs)
     assert any(len(set(source)) < len(source) for source, _ in sentences)
-    state = random_state(words)
-    soft = matrices(words, state.posteriors)
+    posteriors = random_posteriors(words)
+    soft = matrices(words, posteriors)
     book = Textbook(sentences, soft)
-    found = matrices(words, collapsed_step(words, state, alpha=ALPHA).posteriors)
+    found = new_posteriors(words, posteriors)
     for (source, target), own, rows in zip(sentences, soft, found, strict=True):
         for i, e in enumerate(target):
             weights = book.translations(source, e, own[i])
@@ -114,10 +111,10 @@ def test_a_link_is_weighed_by_the_counts_of_all_other_target_words(pairs):
 
 def test_fertilities_are_those_of_all_subsets_of_target_words():
     words, _ = corpus_and_words(longest=6)
-    state = random_state(words)
-    soft = matrices(words, state.posteriors)
+    posteriors = random_posteriors(words)
+    soft = matrices(words, posteriors)
     for block in words.blocks:
-        rows = state.posteriors[block.cells].reshape(-1, block.source_length)
+        rows = posteriors[block.cells].reshape(-1, block.source_length)
         found = fertilities(block, rows)
         np.testing.assert_allclose(found[:, 0].sum(axis=0), 1, atol=1e-6)
         for place, sentence in enumerate(block.pairs.tolist()):
@@ -133,10 +130,10 @@ def test_fertilities_are_those_of_all_subsets_of_target_words():
 def test_given_all_other_links_a_link_has_its_exact_probability():
     """Where the other links are certain, the step is that of a Gibbs sampler."""
     words, sentences = corpus_and_words()
-    state = random_state(words, certain=True)
-    soft = matrices(words, state.posteriors)
+    posteriors = random_posteriors(words, certain=True)
+    soft = matrices(words, posteriors)
     book = Textbook(sentences, soft)
-    found = matrices(words, collapsed_step(words, state, alpha=ALPHA, fertile=True).posteriors)
+    found = new_posteriors(words, posteriors, fertile=True)
     compared = 0
     for (source, target), own, rows in zip(sentences, soft, found, strict=True):
         links = own.argmax(axis=1) if len(target) else []
@@ -157,10 +154,10 @@ def test_given_all_other_links_a_link_has_its_exact_probability():
 
 def test_between_whole_numbers_of_other_links_the_logarithm_is_interpolated():
     words, sentences = corpus_and_words()
-    state = random_state(words)
-    soft = matrices(words, state.posteriors)
+    posteriors = random_posteriors(words)
+    soft = matrices(words, posteriors)
     book = Textbook(sentences, soft)
-    found = matrices(words, collapsed_step(words, state, alpha=ALPHA, fertile=True).posteriors)
+    found = new_posteriors(words, posteriors, fertile=True)
     for (source, target), own, rows in zip(sentences, soft, found, strict=True):
         for i, e in enumerate(target):
             weights = book.translations(source, e, own[i])
@@ -171,35 +168,6 @@ def test_between_whole_numbers_of_other_links_the_logarithm_is_interpolated():
             np.testing.assert_allclose(rows[i], weights / weights.sum(), rtol=1e-3, atol=1e-6)
 
 
-def test_the_number_of_threads_changes_nothing_but_rounding():
-    words, _ = corpus_and_words()
-    state = random_state(words)._replace(positions=JumpsEstimate.first())
-    one, three = (
-        collapsed_step(words, state, alpha=ALPHA, fertile=True, threads=threads)
-        for threads in (1, 3)
-    )
-    np.testing.assert_allclose(one.posteriors, three.posteriors, atol=1e-6)
-    np.testing.assert_allclose(one.positions.widths, three.positions.widths)
-    assert one.log_likelihood == pytest.approx(three.log_likelihood)
-
-
-def test_directions_that_agree_count_the_product_of_their_posteriors():
-    corpus = textbook.corpus_of(textbook.random_pairs(40, seed=9, words=8))
-    directions = index_directions(corpus, target_end=False)
-    states = [random_state(words) for words in directions]
-    results = agree(directions, states)
-    soft = [matrices(w, s.posteriors) for w, s in zip(directions, states, strict=True)]
-    for side, words in enumerate(directions):
-        np.testing.assert_array_equal(results[side].posteriors, states[side].posteriors)
-        counted = matrices(words, results[side].counted)
-        for found, own, other in zip(counted, soft[side], soft[1 - side], strict=True):
-            wanted = own.copy()
-            if own.size and other.size:
-                wanted[:, :-1] *= other[:, :-1].T
-            wanted /= wanted.sum(axis=1, keepdims=True)
-            np.testing.assert_allclose(found, wanted, atol=1e-5)
-
-
 def sides_of(corpus):
     """Returns the sides as `text_alignment.number_words` numbers them: NULL is the word 0."""
     null = textbook.EOS
@@ -207,7 +175,7 @@ def sides_of(corpus):
 
 
 def test_a_small_text_is_aligned_as_a_person_would():
-    found = text_alignment.align_with_fertilities(sides_of(text_corpus()), 2, threshold=0.5)
+    found = text_alignment.align_text(sides_of(text_corpus()), threshold=0.5)
     assert [as_text(links) for links in found] == [[links for _, _, links in TEXT]]
 
 
@@ -215,8 +183,7 @@ def test_a_small_text_is_aligned_as_a_person_would():
 def test_alignments_are_the_same_from_either_side(threshold):
     sides = sides_of(textbook.corpus_of(textbook.random_pairs(60, seed=10, words=6)))
     there, back = (
-        text_alignment.align_with_fertilities(way, 2, threshold=threshold)
-        for way in (sides, sides[::-1])
+        text_alignment.align_text(way, threshold=threshold) for way in (sides, sides[::-1])
     )
     assert len(there) == (2 if threshold is None else 1)
     for found, other in zip(there, back[::-1], strict=True):
@@ -226,11 +193,11 @@ def test_alignments_are_the_same_from_either_side(threshold):
 
 def test_a_text_without_words_has_no_links():
     sides = sides_of(textbook.corpus_of([([], []), ([4], []), ([], [5])]))
-    for links in text_alignment.align_with_fertilities(sides, 1):
+    for links in text_alignment.align_text(sides, iterations=1):
         assert list(links) == [[], [], []]
 
 
 def test_the_first_posteriors_are_uniform():
     words, _ = corpus_and_words()
-    for matrix in matrices(words, first_collapsed(words).posteriors):
+    for matrix in matrices(words, first_posteriors(words)):
         np.testing.assert_allclose(matrix, 1 / max(matrix.shape[1], 1), rtol=1e-6)

@@ -5,25 +5,18 @@ import itertools
 import numpy as np
 import pytest
 
-from nmt_zoo.training.ways.expectation_maximisation.agreement import (
-    Directions,
-    em_steps,
-    index_directions,
-    links_of_both,
-)
+from nmt_zoo.training.ways.expectation_maximisation.agreement import agreeing_posteriors
 from nmt_zoo.training.ways.expectation_maximisation.corpus_links import (
     best_links,
-    joined_links,
-    links_of_cells,
+    links_of,
+    links_of_both,
 )
-from nmt_zoo.training.ways.expectation_maximisation.iteration import Estimate, first_estimate
 from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
 from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
     DiagonalEstimate,
     PositionTableEstimate,
     UniformEstimate,
 )
-from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
 from tests.unit.training.expectation_maximisation import textbook
 from tests.unit.training.expectation_maximisation.iteration_test import (
     begin,
@@ -31,6 +24,13 @@ from tests.unit.training.expectation_maximisation.iteration_test import (
     random_index,
     random_jumps,
     table_of,
+)
+from tests.unit.training.expectation_maximisation.textbook import (
+    Estimate,
+    em_steps,
+    first_estimate,
+    index,
+    index_directions,
 )
 
 # (source, target, links that a person would draw); adjectives follow their nouns on one side.
@@ -60,22 +60,25 @@ def text_corpus():
 
 def posterior_links(words, estimate, *, threshold=None):
     """Returns the best links, or all whose posterior is above a threshold."""
-    posteriors = textbook.posteriors_in(words, estimate)
+    posteriors, _, _ = textbook.posteriors_in(words, estimate)
     if threshold is None:
         return best_links(words, posteriors)
-    parts = []
-    for block in words.blocks:
-        likely = posteriors[block.cells].reshape(-1, block.source_length) > threshold
-        parts.append(links_of_cells(words, block, *np.nonzero(likely)))
-    return joined_links(parts, words.num_sentences)
+    return links_of(
+        words,
+        lambda block: np.nonzero(
+            posteriors[block.cells].reshape(-1, block.source_length) > threshold
+        ),
+    )
+
+
+def posteriors_of_both(directions, estimates):
+    both = zip(directions, estimates, strict=True)
+    return [textbook.posteriors_in(*each)[0] for each in both]
 
 
 def agreed_links(directions, estimates, threshold=0.4):
     """Returns the links whose posteriors have a geometric mean above a threshold."""
-    posteriors = [
-        textbook.posteriors_in(*both).astype(np.float32)
-        for both in zip(directions, estimates, strict=True)
-    ]
+    posteriors = posteriors_of_both(directions, estimates)
     return links_of_both(directions, posteriors, lambda p, q: p * q > threshold**2)
 
 
@@ -89,7 +92,7 @@ def as_text(links):
 )
 @pytest.mark.parametrize("alpha", [0, 0.01])
 def test_a_small_text_is_aligned_as_a_person_would(positions, alpha):
-    words = index_word_pairs(text_corpus(), target_end=False)
+    words = index(text_corpus(), target_end=False)
     model_1, _ = textbook.fit(words, first_estimate(words), 10, alpha=alpha)
     estimate, _ = textbook.fit(words, model_1._replace(positions=positions), 10, alpha=alpha)
     wanted = [links for _, _, links in TEXT]
@@ -97,9 +100,9 @@ def test_a_small_text_is_aligned_as_a_person_would(positions, alpha):
 
 
 def test_links_to_null_and_of_the_end_are_left_out():
-    words = index_word_pairs(textbook.corpus_of([([4, 5], [6, 7]), ([], [6]), ([4], [])]))
+    words = index(textbook.corpus_of([([4, 5], [6, 7]), ([], [6]), ([4], [])]))
     table = {(4, 6): 0.9, (5, 7): 0.1, (3, 7): 0.8, (4, 3): 0.9}
-    values = [table.get(key, 0.01) for key in table_of(words, words.source_words)]
+    values = [table.get(key, 0.01) for key in table_of(words, words.pair_sources)]
     links = posterior_links(words, Estimate(np.array(values)))
     assert list(links) == [[(0, 0)], [], []]
     links = posterior_links(words, Estimate(np.array(values)), threshold=0.05)
@@ -168,39 +171,30 @@ def test_reversed_links_are_in_order_again():
 
 
 @pytest.mark.parametrize("target_end", [True, False])
-@pytest.mark.parametrize("alpha", [0.0, 0.1])
-def test_directions_count_the_product_of_what_both_believe(alpha, target_end):
+def test_directions_count_the_product_of_what_both_believe(target_end):
     corpus = textbook.corpus_of(textbook.random_pairs(40, seed=5, words=8))
-    directions = index_directions(corpus, target_end=target_end)
+    directions = index_directions(corpus, target_end)
     positions = (DiagonalEstimate(), random_jumps())
     estimates = [random_estimate(w, p) for w, p in zip(directions, positions, strict=True)]
-    soft = [textbook.soft_alignments(w, e) for w, e in zip(directions, estimates, strict=True)]
-    steps, _ = em_steps(directions, estimates, alpha=alpha)
+    posteriors = posteriors_of_both(directions, estimates)
+    counted = agreeing_posteriors(directions, posteriors)
+    soft = list(map(textbook.matrices, directions, posteriors))
     for side, words in enumerate(directions):
-        sentences = textbook.sentences_of(corpus, target_end=True)
-        sentences = [pair[:: -1 if side else 1] for pair in sentences]
-        counts = dict.fromkeys(table_of(words, words.source_words), 0.0)
-        for (source, target), own, other in zip(sentences, soft[side], soft[1 - side], strict=True):
-            for i, e in enumerate(target if target_end else target[:-1]):
-                is_end = i == len(target) - 1
-                row = [own[i, j] * (is_end or other[j, i]) for j in range(len(source) - 1)]
-                row.append(own[i, -1])
-                for f, value in zip(source, row, strict=True):
-                    counts[f, e] += value / sum(row)
-        if not alpha:
-            wanted = textbook.normalised(counts, lambda key: key[0])
-            found = table_of(words, steps[side].translation)
-            assert found == pytest.approx(wanted, abs=1e-5)  # Posteriors are stored in float32.
-        # The position model learns only from its own direction.
-        alone = textbook.fit(words, estimates[side], 1)[0].positions
-        for mine, others in zip(steps[side].positions, alone, strict=True):
-            np.testing.assert_allclose(mine, others)
+        matrices = zip(
+            textbook.matrices(words, counted[side]), soft[side], soft[1 - side], strict=True
+        )
+        for found, own, other in matrices:
+            for i, row in enumerate(found):
+                is_end = target_end and i == len(own) - 1
+                wanted = [own[i, j] * (is_end or other[j, i]) for j in range(len(row) - 1)]
+                wanted.append(own[i, -1])
+                np.testing.assert_allclose(row, np.array(wanted) / sum(wanted))
 
 
 @pytest.mark.parametrize("target_end", [True, False])
 def test_agreed_links_are_the_same_from_either_side(target_end):
     corpus = textbook.corpus_of(textbook.random_pairs(40, seed=6, words=8))
-    directions = index_directions(corpus, target_end=target_end)
+    directions = index_directions(corpus, target_end)
     estimates = [textbook.fit(w, begin(w, JumpsEstimate.first()), 2)[0] for w in directions]
     soft = [textbook.soft_alignments(w, e) for w, e in zip(directions, estimates, strict=True)]
     links = agreed_links(directions, estimates, threshold=0.3)
@@ -217,13 +211,13 @@ def test_agreed_links_are_the_same_from_either_side(target_end):
     ]
     assert list(links) == wanted
     assert sum(map(len, wanted)) > 20
-    swapped = agreed_links(Directions(*directions[::-1]), estimates[::-1], threshold=0.3)
+    swapped = agreed_links(directions[::-1], estimates[::-1], threshold=0.3)
     assert list(swapped.reversed()) == wanted
 
 
 @pytest.mark.parametrize("target_end", [True, False])
 def test_a_small_text_is_aligned_by_directions_that_agree(target_end):
-    directions = index_directions(text_corpus(), target_end=target_end)
+    directions = index_directions(text_corpus(), target_end)
     estimates = [begin(w, JumpsEstimate.first()) for w in directions]
     for _ in range(8):
         estimates, _ = em_steps(directions, estimates)

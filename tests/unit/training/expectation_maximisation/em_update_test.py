@@ -11,13 +11,23 @@ from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.model_directory.directory import restore
+from nmt_zoo.training.ways.expectation_maximisation import chunks
+from nmt_zoo.training.ways.expectation_maximisation.agreement import agreeing_posteriors
+from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
+    MOST,
+    Counts,
+    expected_fertilities,
+    fertilities,
+    first_posteriors,
+    log_ratios,
+    others_translation,
+)
 from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
 from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     POSITIONS,
-    Estimate,
-    expect,
-    first_estimate,
+    count_links,
     maximise_translation,
+    posteriors_of,
 )
 from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
 from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
@@ -26,32 +36,58 @@ from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
     SharedEstimate,
     UniformEstimate,
 )
-from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
 from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.preparation import WordTable, length_model
 from tests.unit.training.expectation_maximisation import textbook
+from tests.unit.training.expectation_maximisation.textbook import (
+    Estimate,
+    expect,
+    first_estimate,
+    index,
+    index_directions,
+)
+
+
+@pytest.fixture(params=[None, 30], ids=["whole", "chunks"])
+def pieces(request, monkeypatch):
+    """Works on chunks and tables in pieces of so few cells and word pairs."""
+    if request.param:
+        monkeypatch.setattr(chunks, "_CHUNK_CELLS", request.param)
+        monkeypatch.setattr(chunks, "_WORD_PAIRS", request.param)
 
 
 def random_corpus(count=40, seed=1, **sizes):
     return textbook.corpus_of(textbook.random_pairs(count, seed, **sizes))
 
 
-def create(words, corpus, positions="uniform", **settings):
-    """Makes a prepared model whose vocabularies are the words 0 to 39."""
-    settings = {"smoothing": 0.0, "max_positions": 8, "null_probability": 0.2, **settings}
-    model = models.create(
-        "ibm1", 40, 40, positions=positions, num_word_pairs=words.source_words.size, **settings
-    )
-    WordTable(corpus).fill(model)
+def create(prepared, preset="ibm1", **settings):
+    """Makes a model whose vocabularies are the words 0 to 39."""
+    settings = {"smoothing": 0.0, "null_probability": 0.2, **settings}
+    return models.create(preset, 40, 40, **prepared.sizes, **settings)
+
+
+def new_model(corpus, positions, **settings):
+    """Makes a prepared model."""
+    prepared = WordTable(corpus)
+    model = create(prepared, positions=positions, **{"max_positions": 8, **settings})
+    prepared.fill(model)
     return model
 
 
+def new_way(corpus, settings, *, both=False, **options):
+    """Prepares the training of new models of one direction or of both."""
+    prepared = WordTable(corpus)
+    twins = [create(prepared, **settings) for _ in range(1 + both)]
+    prepared.fill(twins[0])
+    if both:
+        prepared.fill_reverse(twins[1])
+    return ExpectationMaximisation(twins, prepared.text, **options)
+
+
 def trained(corpus, positions, steps, **options):
-    """Returns (update, its log-likelihoods) after some iterations."""
-    words = index_word_pairs(corpus)
-    update = ExpectationMaximisation(create(words, corpus, positions), words, **options)
-    history = [update.step(words)["log_likelihood"][0] for _ in range(steps)]
-    return update, history
+    """Returns (way, its log-likelihoods) after some iterations."""
+    way = new_way(corpus, {"positions": positions, "max_positions": 8}, **options)
+    return way, [way.step(None)["log_likelihood"][0] for _ in range(steps)]
 
 
 def padded(side):
@@ -65,7 +101,7 @@ def log_likelihood(model, corpus):
     return float(scores[target_ids.numpy() != PAD_ID].sum())
 
 
-def random_positions(name, words, max_positions):
+def random_positions(name, words, sizes):
     """Returns arbitrary parameters of a position model."""
     rng = np.random.default_rng(2)
     if name == "jumps":
@@ -75,13 +111,17 @@ def random_positions(name, words, max_positions):
     if name == "uniform":
         return UniformEstimate()
     if name == "shared":
-        return SharedEstimate(SharedEstimate(rng.random((9, 9)) + 0.1).pack(words, max_positions))
+        return SharedEstimate(rng.random(sizes) + 0.1, sizes)
     tables = {}
     for block in words.blocks:
-        if block.source_length <= max_positions:
-            table = rng.random([min(block.active.size, max_positions), block.source_length])
+        if block.source_length <= sizes[1]:
+            table = rng.random([min(block.active.size, sizes[0]), block.source_length])
             tables[block.source_length] = table / table.sum(axis=1, keepdims=True)
-    return PositionTableEstimate(tables)
+    return PositionTableEstimate(tables, sizes)
+
+
+def sizes_of(corpus, most):
+    return tuple(min(int(side.lengths.max()), most) for side in corpus[::-1])
 
 
 @pytest.mark.parametrize("max_positions", [3, 8])
@@ -89,14 +129,14 @@ def random_positions(name, words, max_positions):
 def test_a_model_has_the_likelihood_and_posteriors_of_its_estimate(name, max_positions):
     """Compares forward, backward, priors and bisection with expectation maximisation in NumPy."""
     corpus = random_corpus(words=8)
-    words = index_word_pairs(corpus)
-    values = np.random.default_rng(1).random(words.source_words.size)
-    positions = random_positions(name, words, max_positions)
+    words = index(corpus)
+    values = np.random.default_rng(1).random(words.num_pairs)
+    positions = random_positions(name, words, sizes_of(corpus, max_positions))
     estimate = Estimate(maximise_translation(words, values), positions)
-    model = create(words, corpus, name, max_positions=max_positions)
+    model = new_model(corpus, name, max_positions=max_positions)
     model.table.set_probabilities(estimate.translation)
-    model.positions.unpack(positions.pack(words, max_positions))
-    expected = expect(words, estimate).log_likelihood
+    model.positions.unpack(positions.pack())
+    *_, expected = expect(words, estimate)
     assert log_likelihood(model, corpus) == pytest.approx(expected, rel=1e-6)
     alignments = model.align(padded(corpus.source), padded(corpus.target)).numpy()
     for found, posterior in zip(alignments, textbook.soft_alignments(words, estimate), strict=True):
@@ -106,26 +146,120 @@ def test_a_model_has_the_likelihood_and_posteriors_of_its_estimate(name, max_pos
 
 @pytest.mark.parametrize("name", POSITIONS)
 def test_positions_are_unpacked_as_they_were_packed(name):
-    words = index_word_pairs(random_corpus())
-    positions = random_positions(name, words, 8)
-    array = positions.pack(words, 8)
-    again = POSITIONS[name].first(max_jump=20, null_probability=0.2).unpack(array)
-    np.testing.assert_array_equal(again.pack(words, 8), array)
+    corpus = random_corpus()
+    sizes = sizes_of(corpus, 8)
+    positions = random_positions(name, index(corpus), sizes)
+    first = POSITIONS[name].first(sizes=sizes, max_jump=20, null_probability=0.2)
+    again = first.unpack(np.append(positions.pack(), [1.0, 2.0]))
+    np.testing.assert_array_equal(again.pack(), positions.pack())
     keras.tree.map_structure(np.testing.assert_array_equal, again, positions)
 
 
+@pytest.mark.parametrize("both", [False, True])
 @pytest.mark.parametrize("name", POSITIONS)
-def test_iterations_are_those_of_the_numeric_core_and_the_model_has_their_result(name):
+def test_iterations_over_chunks_are_those_of_the_whole_text(name, both, pieces):
+    """And the models have their result."""
     corpus = random_corpus(seed=3)
-    words = index_word_pairs(corpus)
-    update, history = trained(corpus, name, 7, model1_steps=2, model2_steps=2)
-    estimate, first_part = textbook.fit(words, first_estimate(words), 2)
-    estimate, second_part = textbook.fit(words, estimate._replace(positions=DiagonalEstimate()), 2)
-    own = POSITIONS[name].first(max_jump=20, null_probability=0.2)
-    estimate, last_part = textbook.fit(words, estimate._replace(positions=own), 3)
-    np.testing.assert_allclose(history, first_part + second_part + last_part)
-    expected = expect(words, estimate).log_likelihood
-    assert log_likelihood(update.model, corpus) == pytest.approx(expected, rel=1e-6)
+    settings = {"positions": name, "max_positions": 8}
+    way = new_way(corpus, settings, both=both, model1_steps=2, model2_steps=2)
+    ways = (corpus, EncodedCorpus(*corpus[::-1]))[: 1 + both]
+    directions = list(map(index, ways))
+    estimates = list(map(first_estimate, directions))
+    first = {
+        2: DiagonalEstimate(),
+        4: POSITIONS[name].first(max_jump=20, null_probability=0.2),
+    }
+    for step in range(7):
+        estimates = [e._replace(positions=first.get(step, e.positions)) for e in estimates]
+        estimates, expected = textbook.em_steps(directions, estimates)
+        values = way.step(None)
+        names = ("log_likelihood", "reverse_log_likelihood")[: 1 + both]
+        np.testing.assert_allclose([values[name][0] for name in names], expected)
+    for model, words, estimate, own in zip(way.models, directions, estimates, ways, strict=True):
+        *_, expected = expect(words, estimate)
+        assert log_likelihood(model, own) == pytest.approx(expected, rel=1e-6)
+
+
+FERTILE = {"alpha": 0.01, "model1_steps": 1, "hmm_steps": 2, "leave_one_out": True}
+STAGES = ["Model 1", *["positions: jumps"] * 2, *["HMM with fertilities"] * 2]
+
+
+def collapsed_steps(directions):
+    """Returns (posteriors, counted) of each direction after the iterations of `STAGES`."""
+    posteriors = counted = list(map(first_posteriors, directions))
+    positions = [UniformEstimate() for _ in directions]
+    for number, stage in enumerate(STAGES):
+        if number == FERTILE["model1_steps"]:
+            positions = [JumpsEstimate.first(null_probability=0.08) for _ in directions]
+        found = []
+        for words, *links, model in zip(directions, posteriors, counted, positions, strict=True):
+            counts = count_links(words, links[1]) + FERTILE["alpha"]
+            ratios = log_ratios(expected_fertilities(words, links[0]))[:, :-1]
+            sums = Counts(counts, words.source_sums(counts), ratios if "ferti" in stage else None)
+            translation = others_translation(words, sums, links[1], links[0])
+            found.append(posteriors_of(words, model, translation, np.float32))
+        posteriors = [links for links, *_ in found]
+        counted = agreeing_posteriors(directions, posteriors)
+        positions = [m.maximise(s) for m, (_, s, _) in zip(positions, found, strict=True)]
+    return zip(posteriors, counted, strict=True)
+
+
+def fertility_ratios(words, posteriors):
+    """Returns source word -> log n(c + 1) - log n(c) for c below `MOST`, None for other words."""
+    found = {None: np.zeros(MOST + 1)}
+    for block in words.blocks:
+        rows = posteriors[block.cells].reshape(-1, block.source_length)
+        first = words.cell_pairs[block.cells].reshape(rows.shape)[: block.pairs.size]
+        expected = fertilities(block, rows)
+        for sentence, position in np.ndindex(*expected.shape[1:]):
+            word = int(words.pair_sources[first[sentence, position]])
+            found[word] = found.get(word, 0) + expected[:, sentence, position]
+    every = sum(found.values()) + 0.5
+    found = {word: counts + every / every.sum() for word, counts in found.items()}
+    return {word: np.diff(np.log(counts)) for word, counts in found.items()}
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_iterations_that_leave_one_out_are_those_of_the_whole_text(both, pieces):
+    """And the models have their fertilities, and the translations that all counts give."""
+    corpus = random_corpus(seed=3, words=6)
+    settings = {"preset": "hmm_fertility", "null_probability": 0.08}
+    way = new_way(corpus, settings, both=both, **FERTILE)
+    for number, stage in enumerate(STAGES):
+        assert way.stage(number).name == stage
+        values = way.step(None)
+        line = way.progress_line(number + 1, {n: total / c for n, (total, c) in values.items()})
+        # The likelihood with fertilities is known up to a factor only.
+        assert ("perplexity" in line) == (not stage.endswith("fertilities"))
+    directions = index_directions(corpus)[: 1 + both]
+    results = collapsed_steps(directions)
+    for model, words, (posteriors, counted) in zip(way.models, directions, results, strict=True):
+        ratios = fertility_ratios(words, posteriors)
+        found = model.log_ratios.numpy()
+        for word in range(40):
+            expected = ratios.get(word, ratios[None])
+            np.testing.assert_allclose(found[word], expected, rtol=1e-3, atol=1e-4)
+        counts = count_links(words, counted) + FERTILE["alpha"]
+        wanted = counts / words.spread(words.source_sums(counts))
+        found = model.table.look_up(words.pair_sources[:, None], words.pair_targets[:, None])
+        np.testing.assert_allclose(np.ravel(found), wanted, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_with_a_sparse_prior_iterations_begin_with_what_the_models_have(name):
+    corpus = random_corpus(seed=4, words=8)
+    settings = {"positions": name, "smoothing": 0.02}
+    way = new_way(corpus, settings, both=True, alpha=0.1)
+    way.step(None)
+    for _ in range(3):
+        expected = [
+            log_likelihood(model, own)
+            for model, own in zip(way.models, (corpus, EncodedCorpus(*corpus[::-1])), strict=True)
+        ]
+        values = way.step(None)
+        found = [values[f"{prefix}log_likelihood"][0] for prefix in ("", "reverse_")]
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert np.any(way.model.table.spread > 0.2)
 
 
 @pytest.mark.parametrize("name", POSITIONS)
@@ -137,22 +271,44 @@ def test_the_likelihood_never_falls_within_a_model(name):
     assert history[-1] > history[0]
 
 
-@pytest.mark.parametrize("leave_one_out", [False, True])
-@pytest.mark.parametrize("name", POSITIONS)
-def test_a_restored_update_goes_on_bit_for_bit(name, leave_one_out):
-    corpus = random_corpus(seed=5)
-    options = {"model1_steps": 1, "model2_steps": 2, "alpha": 0.01, "leave_one_out": leave_one_out}
-    whole, history = trained(corpus, name, 6, **options)
+IBM = {"model1_steps": 1, "model2_steps": 2, "alpha": 0.01}
+RESUMED = {
+    **{name: ({"positions": name, "max_positions": 8}, IBM) for name in POSITIONS},
+    "leave one out": ({"positions": "jumps"}, {**IBM, "leave_one_out": True}),
+    "fertilities": ({"preset": "hmm_fertility"}, FERTILE),
+}
+
+
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("name", RESUMED)
+def test_a_restored_run_goes_on_bit_for_bit(name, both, pieces):
+    corpus, (settings, options) = random_corpus(seed=5), RESUMED[name]
+    whole, saved = new_way(corpus, settings, both=both, **options), []
+    for _ in range(7):
+        saved.append({key: np.array(value) for key, value in whole.variables().items()})
+        whole.step(None)
     for stop in (1, 2, 4):
-        part, _ = trained(corpus, name, stop, **options)
-        saved = {key: np.array(value) for key, value in part.variables().items()}
-        again, _ = trained(corpus, name, 0, **options)
-        restore(again.variables(), saved, "checkpoint")
-        words = index_word_pairs(corpus)
-        rest = [again.step(words)["log_likelihood"][0] for _ in range(6 - stop)]
-        assert rest == history[stop:]
-        for key, value in whole.variables().items():
-            np.testing.assert_array_equal(again.variables()[key], value, err_msg=key)
+        again = new_way(corpus, settings, both=both, **options)
+        restore(again.variables(), saved[stop], "checkpoint")
+        for _ in range(stop, 6):
+            again.step(None)
+        for key, value in again.variables().items():
+            np.testing.assert_array_equal(value, saved[6][key], err_msg=key)
+
+
+def test_a_word_that_becomes_two_is_linked_to_two_unknown_words():
+    """Word 9 always becomes two words, others one; words 30 and 31 are not in the training text."""
+    rng = np.random.default_rng(1)
+    sources = [rng.permutation([4, 5, 6, 7, 8, 9])[:4].tolist() for _ in range(200)]
+    two = {9: [19, 20]}
+    pairs = [(s, [e for f in s for e in two.get(f, [f + 10])]) for s in sources]
+    settings = {"preset": "hmm_fertility", "null_probability": 0.08, "smoothing": 0.02}
+    way = new_way(textbook.corpus_of(pairs), settings, **FERTILE)
+    for _ in STAGES:
+        way.step(None)
+    new = textbook.corpus_of([([4, 9, 5], [14, 30, 31, 15]), ([9, 4, 5], [30, 31, 14, 15])])
+    links = way.model.align(padded(new.source), padded(new.target)).numpy().argmax(axis=2)
+    assert links[:, :4].tolist() == [[0, 1, 1, 2], [0, 0, 1, 2]]
 
 
 def test_lengths_are_those_of_the_regression():
@@ -183,8 +339,7 @@ def test_gradient_descent_reaches_the_likelihood_of_expectation_maximisation(nam
     """These models have a single maximum, or nearly so."""
     corpus = random_corpus(count=60, seed=6, words=6)
     _, history = trained(corpus, name, 300)
-    words = index_word_pairs(corpus)
-    found = by_gradient(create(words, corpus, name), corpus, 300)
+    found = by_gradient(new_model(corpus, name), corpus, 300)
     assert found == pytest.approx(history[-1], rel=1e-3)
 
 

@@ -3,14 +3,24 @@
 import itertools
 import math
 from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
-from nmt_zoo.training.ways.expectation_maximisation.agreement import em_steps
+from nmt_zoo.training.ways.expectation_maximisation.agreement import agreeing_posteriors
 from nmt_zoo.training.ways.expectation_maximisation.iteration import (
+    count_links,
+    maximise_translation,
     posteriors_of,
-    translation_of,
+    table_values,
+)
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import UniformEstimate
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import (
+    SentencePairs,
+    lay_out,
+    number_word_pairs,
 )
 
 EOS = 3
@@ -127,35 +137,98 @@ def hmm_alignments(source, target, t, widths, starts, p0):
         yield alignment, hmm_joint(source, target, alignment, t, widths, starts, p0)
 
 
-def em_step(words, estimate, **options):
-    """Makes one step of a single direction; returns (`Estimate`, log-likelihood before it)."""
-    (after,), (log_likelihood,) = em_steps([words], [estimate], **options)
-    return after, log_likelihood
+@dataclass(frozen=True)
+class Words(SentencePairs):
+    """All sentence pairs of a corpus."""
+
+    pair_sources: np.ndarray  # [P], the source word of every word pair
+    pair_targets: np.ndarray
+
+    @property
+    def num_tokens(self):
+        return sum(block.num_rows for block in self.blocks)
+
+
+def index(corpus, target_end=True):
+    """Numbers the word pairs of a corpus; returns `Words`."""
+    cell_pairs, sources, targets = number_word_pairs(corpus, target_end)
+    firsts = np.flatnonzero(np.diff(sources, prepend=-1))
+    layout = lay_out(corpus.source.lengths, corpus.target.lengths, target_end)
+    own = sources.size, firsts, cell_pairs, sources[firsts], np.arange(sources.size)
+    return Words(*own, *layout, target_end, sources, targets)
+
+
+def index_directions(corpus, target_end=True):
+    return [index(EncodedCorpus(*way), target_end) for way in (corpus, corpus[::-1])]
+
+
+class Estimate(NamedTuple):
+    """All parameters of a model."""
+
+    translation: np.ndarray  # [P], t(target word | source word) of every word pair
+    positions: Any = UniformEstimate()
+
+
+def first_estimate(words):
+    """Makes the `Estimate` of Model 1 in which all target words are equally probable."""
+    size = np.unique(words.pair_targets).size
+    return Estimate(np.full(words.num_pairs, 1 / max(size, 1)))
 
 
 def posteriors_in(words, estimate):
-    """Returns the posterior of every cell, `[cells]` float64."""
-    translation = translation_of(words, estimate)
-    return posteriors_of(words, estimate.positions, translation, dtype=np.float64)[0]
+    """Returns (the posterior of every cell, statistics, log-likelihood)."""
+    return posteriors_of(words, estimate.positions, table_values(words, estimate.translation))
 
 
-def fit(words, estimate, iterations, *, alpha=0.0, threads=2):
+def expect(words, estimate):
+    """Returns (counts, statistics, log-likelihood) of an expectation step."""
+    posteriors, statistics, log_likelihood = posteriors_in(words, estimate)
+    return count_links(words, posteriors), statistics, log_likelihood
+
+
+def em_steps(directions, estimates, alpha=0.0):
+    """Makes one step of a direction, or of two that agree; returns (`Estimate`s, likelihoods)."""
+    found = [posteriors_in(*both) for both in zip(directions, estimates, strict=True)]
+    counted = agreeing_posteriors(directions, [posteriors for posteriors, *_ in found])
+    results = [
+        Estimate(
+            maximise_translation(words, count_links(words, own), alpha),
+            estimate.positions.maximise(statistics),
+        )
+        for words, estimate, own, (_, statistics, _) in zip(
+            directions, estimates, counted, found, strict=True
+        )
+    ]
+    return results, [log_likelihood for *_, log_likelihood in found]
+
+
+def em_step(words, estimate, alpha=0.0):
+    """Makes one step of a single direction; returns (`Estimate`, log-likelihood before it)."""
+    (result,), (log_likelihood,) = em_steps([words], [estimate], alpha)
+    return result, log_likelihood
+
+
+def fit(words, estimate, iterations, alpha=0.0):
     """Makes several steps; returns (`Estimate`, list of the log-likelihoods before each step)."""
     history = []
     for _ in range(iterations):
-        estimate, log_likelihood = em_step(words, estimate, alpha=alpha, threads=threads)
+        estimate, log_likelihood = em_step(words, estimate, alpha)
         history.append(log_likelihood)
     return estimate, history
 
 
-def soft_alignments(words, estimate):
-    """Returns `[T, S]` posteriors of every sentence pair, for T target tokens that have cells."""
+def matrices(words, values):
+    """Returns the `[T, S]` values of every sentence pair, of T target tokens that have cells."""
     results = [np.zeros([0, 0])] * words.num_sentences
-    found = posteriors_in(words, estimate)
     for block in words.blocks:
-        posteriors = found[block.cells].reshape(-1, block.source_length)
+        rows = values[block.cells].reshape(-1, block.source_length).astype(np.float64)
         order = np.lexsort((block.row_positions, block.row_sentences))
         ends = np.cumsum(block.target_lengths)[:-1]
-        for sentence, rows in zip(block.pairs.tolist(), np.split(order, ends), strict=True):
-            results[sentence] = posteriors[rows]
+        for sentence, part in zip(block.pairs.tolist(), np.split(order, ends), strict=True):
+            results[sentence] = rows[part]
     return results
+
+
+def soft_alignments(words, estimate):
+    """Returns the `matrices` of the posteriors."""
+    return matrices(words, posteriors_in(words, estimate)[0])

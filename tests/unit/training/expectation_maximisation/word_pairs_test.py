@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
 from tests.unit.training.expectation_maximisation import textbook
+from tests.unit.training.expectation_maximisation.textbook import index
 
 WORD_PAIRS = "nmt_zoo.training.ways.expectation_maximisation.word_pairs"
 
@@ -15,7 +15,7 @@ def cells_of(words):
         cells = words.cell_pairs[block.cells].reshape(block.num_rows, block.source_length)
         for (row, j), number in np.ndenumerate(cells):
             sentence = int(block.pairs[block.row_sentences[row]])
-            pair = int(words.source_words[number]), int(words.target_words[number])
+            pair = int(words.pair_sources[number]), int(words.pair_targets[number])
             yield sentence, int(block.row_positions[row]), j, *pair
 
 
@@ -26,7 +26,7 @@ def test_every_token_pair_has_one_cell(monkeypatch, target_end, cells_of_block, 
     monkeypatch.setattr(f"{WORD_PAIRS}._BLOCK_CELLS", cells_of_block)
     monkeypatch.setattr(f"{WORD_PAIRS}._SORT_CELLS", cells_at_once)
     corpus = textbook.corpus_of(textbook.random_pairs(60, seed=1))
-    words = index_word_pairs(corpus, target_end=target_end)
+    words = index(corpus, target_end=target_end)
     sentences = textbook.sentences_of(corpus, target_end)
     wanted = [
         (number, i, j, f, e)
@@ -41,10 +41,10 @@ def test_every_token_pair_has_one_cell(monkeypatch, target_end, cells_of_block, 
 
 
 def test_pairs_are_distinct_and_in_order():
-    words = index_word_pairs(textbook.corpus_of(textbook.random_pairs(60, seed=2)))
-    pairs = list(zip(words.source_words.tolist(), words.target_words.tolist(), strict=True))
+    words = index(textbook.corpus_of(textbook.random_pairs(60, seed=2)))
+    pairs = list(zip(words.pair_sources.tolist(), words.pair_targets.tolist(), strict=True))
     assert pairs == sorted(set(pairs))
-    assert words.cell_pairs.dtype == words.source_words.dtype == np.int32
+    assert words.cell_pairs.dtype == words.pair_sources.dtype == np.int32
     values = np.arange(len(pairs), dtype=float)
     sums = {f: sum(v for v, p in zip(values, pairs, strict=True) if p[0] == f) for f, _ in pairs}
     assert words.source_sums(values).tolist() == [sums[f] for f in sorted(sums)]
@@ -54,7 +54,7 @@ def test_pairs_are_distinct_and_in_order():
 def test_blocks_hold_sentences_of_one_length_the_longest_target_first(monkeypatch):
     monkeypatch.setattr(f"{WORD_PAIRS}._BLOCK_CELLS", 50)
     corpus = textbook.corpus_of(textbook.random_pairs(60, seed=3))
-    words = index_word_pairs(corpus)
+    words = index(corpus)
     assert sorted(n for block in words.blocks for n in block.pairs.tolist()) == list(range(60))
     for block in words.blocks:
         assert set(corpus.source.lengths[block.pairs]) == {block.source_length}
@@ -65,13 +65,13 @@ def test_blocks_hold_sentences_of_one_length_the_longest_target_first(monkeypatc
 
 def test_words_of_large_vocabularies_are_told_apart():
     pairs = [([2**30, 7], [2**29 + 1, 9]), ([7, 7], [2**29 + 1])]
-    words = index_word_pairs(textbook.corpus_of(pairs))
-    assert sorted(set(words.source_words.tolist())) == [textbook.EOS, 7, 2**30]
-    assert sorted(set(words.target_words.tolist())) == [textbook.EOS, 9, 2**29 + 1]
+    words = index(textbook.corpus_of(pairs))
+    assert sorted(set(words.pair_sources.tolist())) == [textbook.EOS, 7, 2**30]
+    assert sorted(set(words.pair_targets.tolist())) == [textbook.EOS, 9, 2**29 + 1]
     assert sorted(cells_of(words))[0] == (0, 0, 0, 2**30, 2**29 + 1)
 
 
 def test_more_words_than_an_integer_can_number_are_refused():
     pairs = [(range(4, 2**16), [2**31 - 1])]
     with pytest.raises(ValueError, match=r"2147483648 target words are too many"):
-        index_word_pairs(textbook.corpus_of(pairs))
+        index(textbook.corpus_of(pairs))
