@@ -189,7 +189,7 @@ def _multi30k(source, target):
         citation="Elliott et al. 2016, Multi30K (English, German); Elliott et al. 2017, Findings "
         "of the Second Shared Task on Multimodal Machine Translation (French); Barrault et al. "
         "2018, Findings of the Third (Czech)",
-        rules=KEEP_ALL,
+        cleaning=KEEP_ALL,
     )
 
 
@@ -220,7 +220,7 @@ def _europarl10k(source, target):
         size="10,000 pairs, 500 and 500; 1.5 MB to download",
         licence="the repository names none; Europarl is free to use, as far as its makers know",
         citation="Koehn 2005, Europarl; the coursework NLU+ of the University of Edinburgh",
-        rules=KEEP_ALL,
+        cleaning=KEEP_ALL,
     )
 
 
@@ -246,7 +246,7 @@ def _ted(source, target):
         licence="CC BY-NC-ND 4.0, like the talks",
         citation="Qi et al. 2018, When and Why Are Pre-Trained Word Embeddings Useful for Neural "
         "Machine Translation?",
-        rules=KEEP_ALL,
+        cleaning=KEEP_ALL,
     )
 
 
@@ -276,7 +276,7 @@ def _iwslt14(source, target):
         size="174,443 pairs, of which 7,584 to validate, and 6,750; 20 MB to download",
         licence="CC BY-NC-ND 4.0, like the talks",
         citation="Cettolo et al. 2014, Report on the 11th IWSLT Evaluation Campaign",
-        rules=KEEP_ALL,
+        cleaning=KEEP_ALL,
         valid_every=23,
     )
 

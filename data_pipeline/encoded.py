@@ -62,8 +62,8 @@ class PairFilter(NamedTuple):
     def check_some_left(self, num_left: int, dropped: dict[str, int]) -> None:
         """Raises `UserError` if no pair is left."""
         if not num_left:
-            found = {reason: count for reason, count in dropped.items() if count}
-            reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.items())
+            counts = {reason: count for reason, count in dropped.items() if count}
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.items())
             remedies = zip(
                 dropped,
                 (
@@ -75,5 +75,5 @@ class PairFilter(NamedTuple):
             )
             raise UserError(
                 f"all {sum(dropped.values()):,} training pairs were dropped: {reasons}; "
-                + ", or ".join(remedy for reason, remedy in remedies if reason in found)
+                + ", or ".join(remedy for reason, remedy in remedies if reason in counts)
             )

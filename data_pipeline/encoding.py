@@ -16,7 +16,7 @@ import numpy as np
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath, atomic_path, write_text
-from nmt_zoo.common.locks import lock
+from nmt_zoo.common.locks import locked_file
 from nmt_zoo.common.parallel import map_in_order
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide, PairFilter
@@ -82,17 +82,22 @@ def encode_pairs(
     }
     key = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:32]
     folder = Path(cache_dir, f"encoded-{key}")
-    found = _read(folder)
-    if found is None:
-        with _locked(folder):
-            found = _read(folder)  # Another process may have been faster.
-            if found is None:
+    encoded = _read(folder)
+    if encoded is None:
+        with locked_file(
+            folder / "lock",
+            folder,
+            advice="remove it, or give another --data_dir",
+            waiting=f"waiting for another process that is writing {folder}",
+        ):
+            encoded = _read(folder)  # Another process may have been faster.
+            if encoded is None:
                 chunks = encoded_chunks(source_lines, target_lines, tokenizer)
                 _write(folder, settings, chunks, name, pair_filter)
-                found = _read(folder)
-    if found is None:
+                encoded = _read(folder)
+    if encoded is None:
         raise UserError(f"{folder}: the files just written cannot be read; check the disk")
-    return found
+    return encoded
 
 
 def encoded_chunks(
@@ -129,7 +134,7 @@ def _write(folder, settings, chunks, name, pair_filter):
     _make_room(folder, (index, *arrays.values()))
     sums = dict.fromkeys(_ARRAYS, 0)
     counts = dict.fromkeys(_ARRAYS, 0)
-    dropped, kept_parts = collections.Counter(), []
+    dropped, masks = collections.Counter(), []
     with contextlib.ExitStack() as stack:
         files = {}
         for array, path in arrays.items():
@@ -140,14 +145,14 @@ def _write(folder, settings, chunks, name, pair_filter):
         )
         for corpus in chunks:
             progress.update(2 * corpus.num_pairs)
-            kept = np.ones(corpus.num_pairs, bool)
+            mask = np.ones(corpus.num_pairs, bool)
             if pair_filter:
-                kept, reasons = pair_filter(corpus.source.lengths, corpus.target.lengths)
+                mask, reasons = pair_filter(corpus.source.lengths, corpus.target.lengths)
                 dropped.update(reasons)
-                if not kept.all():
-                    rows = np.flatnonzero(kept)
+                if not mask.all():
+                    rows = np.flatnonzero(mask)
                     corpus = EncodedCorpus(*(side.take(rows) for side in corpus))
-            kept_parts.append(kept)
+            masks.append(mask)
             for array, values in zip(_ARRAYS, itertools.chain(*corpus), strict=True):
                 files[array].write(values.tobytes())
                 sums[array] = zlib.crc32(values, sums[array])
@@ -155,14 +160,14 @@ def _write(folder, settings, chunks, name, pair_filter):
         if pair_filter:
             pair_filter.check_some_left(counts["source_lengths"], dropped)
     bounds = np.cumsum([0, *settings["parts"]])
-    kept = np.concatenate([[True], *kept_parts])[1:]
-    found = {
+    mask = np.concatenate([[True], *masks])[1:]
+    contents = {
         "settings": settings,
         "dropped": dropped,
-        "sizes": [int(kept[a:b].sum()) for a, b in itertools.pairwise(bounds)],
+        "sizes": [int(mask[a:b].sum()) for a, b in itertools.pairwise(bounds)],
         "arrays": {array: {"size": counts[array], "crc32": sums[array]} for array in _ARRAYS},
     }
-    write_text(index, json.dumps({**found, "crc32": _crc32(found)}, indent=2) + "\n")
+    write_text(index, json.dumps({**contents, "crc32": _crc32(contents)}, indent=2) + "\n")
 
 
 def _make_room(folder, paths):
@@ -182,12 +187,12 @@ def _make_room(folder, paths):
 def _read(folder):
     """Reads a cache as `Encoded`; None if the cache is missing or damaged."""
     try:
-        found = json.loads((folder / _INDEX).read_bytes())
-        if found.pop("crc32") != _crc32(found):
+        index = json.loads((folder / _INDEX).read_bytes())
+        if index.pop("crc32") != _crc32(index):
             raise ValueError("damaged")
-        arrays = [_mapped(folder / f"{array}.bin", **found["arrays"][array]) for array in _ARRAYS]
+        arrays = [_mapped(folder / f"{array}.bin", **index["arrays"][array]) for array in _ARRAYS]
         corpus = EncodedCorpus(EncodedSide(*arrays[:2]), EncodedSide(*arrays[2:]))
-        return Encoded(corpus, found["dropped"], found["sizes"])
+        return Encoded(corpus, index["dropped"], index["sizes"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -202,24 +207,9 @@ def _mapped(path, size, crc32):
         return np.empty(0, np.int32)
     # Copy on write, because TensorFlow does not share memory that is read-only.
     array = np.memmap(path, np.int32, mode="c")
-    found = 0
+    checksum = 0
     for start in range(0, array.size, _CHECKED_AT_ONCE):
-        found = zlib.crc32(array[start : start + _CHECKED_AT_ONCE], found)
-    if array.size != size or found != crc32:
+        checksum = zlib.crc32(array[start : start + _CHECKED_AT_ONCE], checksum)
+    if array.size != size or checksum != crc32:
         raise ValueError(f"{path}: damaged")
     return array
-
-
-@contextlib.contextmanager
-def _locked(folder):
-    """Lets only one process at a time write to a folder."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = open(folder / "lock", "ab")  # noqa: SIM115 - closed below.
-    except OSError as error:
-        raise UserError(
-            f"{folder}: cannot be written ({error.strerror}); remove it, or give another --data_dir"
-        ) from None
-    with file:
-        lock(file, folder, waiting=f"waiting for another process that is writing {folder}")
-        yield

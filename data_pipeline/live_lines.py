@@ -2,6 +2,7 @@
 
 import codecs
 import collections
+import itertools
 import os
 import select
 import sys
@@ -97,13 +98,12 @@ def reader(lines: Iterable[str]) -> Callable[[int], list[str]]:
     iterator = iter(lines)
 
     def read(most):
-        found, size = [], 0
-        while len(found) < most and size < _MOST_CHARACTERS:
-            line = next(iterator, None)
-            if line is None:
-                break
-            found.append(line)
+        window, size = [], 0
+        for line in itertools.islice(iterator, most):
+            window.append(line)
             size += len(line)
-        return found
+            if size >= _MOST_CHARACTERS:
+                break
+        return window
 
     return read

@@ -84,8 +84,8 @@ def mixture(
     favours small corpora.
     """
     scaled = np.asarray(weights or sizes, np.float64) ** (1.0 / temperature)
-    found = Mixture(tuple(sizes), tuple(scaled / scaled.sum()))
-    return None if tuple(found.counts()) == found.sizes else found
+    mixed = Mixture(tuple(sizes), tuple(scaled / scaled.sum()))
+    return None if tuple(mixed.counts()) == mixed.sizes else mixed
 
 
 def _cycled(size, start, count, seed):

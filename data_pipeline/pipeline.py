@@ -82,8 +82,8 @@ def sentence_look_up(side: EncodedSide) -> Callable[[tf.Tensor], tf.RaggedTensor
 
     def look_up(rows):
         first = tf.gather(starts, rows)
-        places = tf.ragged.range(first, first + tf.gather(lengths, rows))
-        return places.with_values(tf.gather(ids, places.values))
+        positions = tf.ragged.range(first, first + tf.gather(lengths, rows))
+        return positions.with_values(tf.gather(ids, positions.values))
 
     return look_up
 
@@ -99,14 +99,14 @@ def describe(
         if tokenizer.shared
         else f"{len(tokenizer.source):,} source and {len(tokenizer.target):,} target entries"
     )
-    most, mixed = batching.max_sentences, batching.mixture
+    max_sentences, mixture = batching.max_sentences, batching.mixture
     lines = [
-        f"training pairs: {corpus.num_pairs:,}" + (f", {mixed.describe()}" if mixed else ""),
+        f"training pairs: {corpus.num_pairs:,}" + (f", {mixture.describe()}" if mixture else ""),
         f"tokens: {source.ids.size:,} source, {target.ids.size:,} target, with </s>",
         f"vocabulary ({tokenizer.kind}): {vocabulary}; unknown tokens {unknown:.2%}",
     ]
     if plan is not None:
-        sentences = f" and {most:,} pairs" if most else ""
+        sentences = f" and {max_sentences:,} pairs" if max_sentences else ""
         shapes = "" if plan.shapes is None else f" in {len(np.unique(plan.shapes, axis=0))} shapes"
         padding = padding_share(plan, source.lengths, target.lengths)
         lines.append(

@@ -63,7 +63,7 @@ def reference_texts(
     Raises UserError: a file cannot be read or is blank, or has another number of lines or other
     segments than the source.
     """
-    found = []
+    all_references = []
     for path in names_of(references):
         if same_file(source, path) and not markup.has_both_sides(path):
             sides_of(source, path)  # Refuses all but a .tsv.
@@ -76,11 +76,11 @@ def reference_texts(
             check_one_side(path)
             texts = _texts(path, source, markup.REFERENCE)
         for text in texts:
-            found.append(list(text))
-            if all(map(is_blank, found[-1])):
+            all_references.append(list(text))
+            if all(map(is_blank, all_references[-1])):
                 raise UserError(f"{path}: empty or blank; expected one sentence a line")
             check_lengths((source, path), (len(lines), len(text)))
-    return found
+    return all_references
 
 
 def other_translation(path: FilePath, source: FilePath, lines: AnyLines) -> list[str]:

@@ -65,13 +65,13 @@ def stream_pairs(
     while True:
         blocks = [list(itertools.islice(side, 20_000)) for side in sides]
         if len(blocks[0]) != len(blocks[1]):
-            totals = [
+            sizes = [
                 count + len(block) + sum(1 for _ in side)
                 for block, side in zip(blocks, sides, strict=True)
             ]
             raise UserError(
-                f"{_name(source)} has {totals[0]} lines and {_name(target)} has {totals[1]}; line "
-                "n of one must translate line n of the other: is one of them incomplete?"
+                f"{_name(source)} has {sizes[0]} lines and {_name(target)} has {sizes[1]}; line n "
+                "of one must translate line n of the other: is one of them incomplete?"
             )
         if not blocks[0]:
             return
@@ -105,12 +105,11 @@ def _whole_lines(path, member):
     try:
         with _opened(path, member) as file:
             while data := file.read(_BLOCK):
-                end = data.rfind(b"\n") + 1
+                lines, end, data = data.rpartition(b"\n")
                 if end:
-                    yield rest + data[:end]
-                    rest = data[end:]
-                else:
-                    rest += data
+                    yield rest + lines + end
+                    rest = b""
+                rest += data
     except _BROKEN as error:
         if not Path(path).is_file():
             raise UserError(f"{path}: cannot be read; check the name") from None
@@ -126,22 +125,21 @@ def _whole_lines(path, member):
 
 @contextlib.contextmanager
 def _opened(path, member):
-    with contextlib.ExitStack() as stack:
-        if not member:
-            opener = gzip.open if str(path).endswith(".gz") else open
-            yield stack.enter_context(opener(path, "rb"))
-            return
-        archive = stack.enter_context(tarfile.open(path))
-        names = []
+    if not member:
+        with (gzip.open if str(path).endswith(".gz") else open)(path, "rb") as file:
+            yield file
+        return
+    names = []
+    with tarfile.open(path) as archive:
         for info in archive:
             if posixpath.normpath(info.name) == member and (file := archive.extractfile(info)):
-                yield stack.enter_context(file)
+                yield file
                 while archive.fileobj.read(_BLOCK):
                     pass  # Reading to the end checks the checksum of compressed archives.
                 return
             names.append(info.name)
-        found = ", ".join(map(printable, names[:5])) + (", ..." if len(names) > 5 else "")
-        raise UserError(f"{path}: has no {member}; it holds {found or 'nothing'}")
+    shown = ", ".join(map(printable, names[:5])) + (", ..." if len(names) > 5 else "")
+    raise UserError(f"{path}: has no {member}; it holds {shown or 'nothing'}")
 
 
 def _name(side):

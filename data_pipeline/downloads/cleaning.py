@@ -16,8 +16,8 @@ _ENTITY = re.compile("&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{
 _RATIO_SLACK = 10  # Characters added to the shorter side, because short sentences vary more.
 
 
-class Rules(NamedTuple):
-    """Rules for mending text and for dropping pairs. Lengths are in characters; None: no limit.
+class CleaningOptions(NamedTuple):
+    """Options of mending text and for dropping pairs. Lengths are in characters; None: no limit.
 
     `max_characters` is meant for text that is no sentence: sentences of too many tokens for a model
     are dropped by `data_pipeline.encoded.PairFilter`. `max_length_ratio` limits the ratio of the
@@ -33,7 +33,7 @@ class Rules(NamedTuple):
 
 
 # For corpora that people wrote or chose sentence by sentence: drops only pairs with an empty side.
-KEEP_ALL = Rules(None, None, drop_duplicates=False, drop_identical=False)
+KEEP_ALL = CleaningOptions(None, None, drop_duplicates=False, drop_identical=False)
 
 
 class Cleaner:
@@ -43,15 +43,15 @@ class Cleaner:
     `mended`, including in pairs dropped later.
 
     Example:
-        >>> cleaner = Cleaner(Rules())
+        >>> cleaner = Cleaner(CleaningOptions())
         >>> cleaner.clean(["A &amp; B", ""], ["A und B", "C"])
         (['A & B'], ['A und B'])
         >>> dict(cleaner.dropped)
         {'a side is empty': 1}
     """
 
-    def __init__(self, rules: Rules):
-        self.rules = rules
+    def __init__(self, options: CleaningOptions):
+        self.options = options
         self.read = self.kept = 0
         self.dropped = collections.Counter()
         self.mended = collections.Counter()
@@ -62,7 +62,7 @@ class Cleaner:
         if not lines:
             return []
         text = "\n".join(lines)
-        if self.rules.undo_entities and "&" in text:
+        if self.options.undo_entities and "&" in text:
             text = _ENTITY.sub(self._undone, text)
         text, count = _ODD_SPACES.subn(" ", text)
         self.mended["odd spaces, controls and line separators"] += count
@@ -95,30 +95,32 @@ class Cleaner:
     def clean(
         self, source_lines: list[str], target_lines: list[str]
     ) -> tuple[list[str], list[str]]:
-        """Mends both sides and drops the pairs that the rules do not allow."""
+        """Mends both sides and drops the pairs that the options do not allow."""
         pairs = list(zip(self.mend(source_lines), self.mend(target_lines), strict=True))
         reasons = [self._fault(source, target) for source, target in pairs]
-        kept = [pair for pair, reason in zip(pairs, reasons, strict=True) if not reason]
+        clean_pairs = [pair for pair, reason in zip(pairs, reasons, strict=True) if not reason]
         self.read += len(pairs)
-        self.kept += len(kept)
+        self.kept += len(clean_pairs)
         self.dropped.update(filter(None, reasons))
-        return [source for source, _ in kept], [target for _, target in kept]
+        return [source for source, _ in clean_pairs], [target for _, target in clean_pairs]
 
     def _fault(self, source, target):
         """Returns the reason for dropping a pair, or None."""
-        rules = self.rules
+        options = self.options
         if not source or not target:
             return "a side is empty"
         shorter, longer = len(source), len(target)
         if shorter > longer:
             shorter, longer = longer, shorter
-        if rules.max_characters and longer > rules.max_characters:
-            return f"longer than {rules.max_characters:,} characters"
-        if rules.max_length_ratio and longer > rules.max_length_ratio * (shorter + _RATIO_SLACK):
-            return f"length ratio above {rules.max_length_ratio:g}"
-        if rules.drop_identical and source == target:
+        if options.max_characters and longer > options.max_characters:
+            return f"longer than {options.max_characters:,} characters"
+        if options.max_length_ratio and longer > options.max_length_ratio * (
+            shorter + _RATIO_SLACK
+        ):
+            return f"length ratio above {options.max_length_ratio:g}"
+        if options.drop_identical and source == target:
             return "both sides are the same"
-        if rules.drop_duplicates:
+        if options.drop_duplicates:
             # Among 5 million pairs, the chance of a collision of 64-bit hashes is 1 in a million.
             key = hash((source, target))
             if key in self._seen:

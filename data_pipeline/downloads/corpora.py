@@ -11,7 +11,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath, atomic_path, check_writable, write_text
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.downloads.archives import stream_pairs
-from nmt_zoo.data_pipeline.downloads.cleaning import Cleaner, Rules, summary
+from nmt_zoo.data_pipeline.downloads.cleaning import Cleaner, CleaningOptions, summary
 from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
 
 SPLITS = ("train", "valid", "test")
@@ -51,7 +51,7 @@ class Corpus(NamedTuple):
     size: str  # one line: number of pairs, and bytes to download
     licence: str  # one line
     citation: str  # one line: papers to cite
-    rules: Rules = Rules()  # how training text is mended and filtered
+    cleaning: CleaningOptions = CleaningOptions()  # how training text is mended and filtered
     valid_every: int = 0
 
     def files(self) -> list[RemoteFile]:
@@ -84,7 +84,7 @@ class Corpus(NamedTuple):
             downloads.fetch(self.files())
             # An old report must not describe the new files while they are written.
             report_path.unlink(missing_ok=True)
-            report = {"definition": definition, "rules": self.rules._asdict()}
+            report = {"definition": definition, "rules": self.cleaning._asdict()}
             report |= {name: _write(self, name, s, downloads) for name, s in splits.items()}
             report["bytes"] = _sizes(splits)
             write_text(report_path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
@@ -94,7 +94,7 @@ class Corpus(NamedTuple):
 
 def _write(corpus, name, split, downloads):
     """Writes one split; returns its report."""
-    total, parts, number = Cleaner(corpus.rules), [], 0
+    total, parts, number = Cleaner(corpus.cleaning), [], 0
     is_training_text = name == "train" or (name == "valid" and corpus.valid_every)
     with (
         atomic_path(split.source) as source_path,
@@ -141,7 +141,7 @@ def _fingerprint(corpus):
         for name, pairs in zip(SPLITS, (corpus.train, corpus.valid, corpus.test), strict=True)
     }
     held_out = [corpus.valid_every] if corpus.valid_every else []
-    definition = json.dumps([_VERSION, corpus.languages, corpus.rules, splits, *held_out])
+    definition = json.dumps([_VERSION, corpus.languages, corpus.cleaning, splits, *held_out])
     return hashlib.sha256(definition.encode()).hexdigest()[:32]
 
 

@@ -9,7 +9,7 @@ import html
 import os
 import re
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath, open_source, read_lines
@@ -24,15 +24,15 @@ _KINDS = {
 }
 _MAKERS = ("translator", "system", "sysid", "refid")  # Attributes that tell texts of a kind apart.
 _HEAD, _TAIL = 1 << 20, 1 << 10  # Bytes that are read to know a form.
-_SEG, _SEG_END = re.compile(r"<seg\b", re.IGNORECASE), re.compile(r"</seg\s*>", re.IGNORECASE)
 # A tag holds no "<": without this, hostile text would take quadratic time.
-_TAG = re.compile(rf"<(/?)(doc|{'|'.join(_KINDS)})\b([^<>]*)>", re.IGNORECASE)
-_DOC = re.compile(r"</?doc\b", re.IGNORECASE)
+_TAG = re.compile(rf"<(/?)(doc|seg|{'|'.join(_KINDS)})\b([^<>]*)(>?)", re.IGNORECASE)
+_SEGMENT_END = re.compile(r"</seg\s*>|<seg\b", re.IGNORECASE)
 _SEGMENT = re.compile(r"<seg\b[^<>]*\bid\s*=", re.IGNORECASE)
 _DECLARED = re.compile(r"<(?:\?xml|!doctype)\s", re.IGNORECASE)
 _PROLOG = re.compile(r"(?:<[?!][^<>\[]*(?:\[[^\]]*\][^<>]*)?>\s*)*")
 _ROOT = re.compile(r"<(\w[\w:.-]*)(?:\s[^<>]*)?>")
 _ONLY_TAGS = re.compile(r"(?:<[^<>]*>\s*)+")
+_EXPECTED = "expected <seg id=...> ... </seg>"
 _VALUE = r"""\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))"""
 
 
@@ -80,10 +80,10 @@ def read_texts(path: FilePath, kind: str) -> list[Texts]:
     direction is the source of the other.
     Raises UserError: as `parse_texts`, or the file has several kinds of texts but not this one.
     """
-    found = parse_texts("\n".join(read_lines(path)), path)
-    if kind not in found and len(found) > 1:
-        raise UserError(f"{path}: holds {' and '.join(filter(None, found))}; expected a {kind}")
-    texts = found[kind] if kind in found else next(iter(found.values()))
+    kinds = parse_texts("\n".join(read_lines(path)), path)
+    if kind not in kinds and len(kinds) > 1:
+        raise UserError(f"{path}: holds {' and '.join(filter(None, kinds))}; expected a {kind}")
+    texts = kinds[kind] if kind in kinds else next(iter(kinds.values()))
     mend = Cleaner(KEEP_ALL).mend
     return [dict(zip(text, mend(list(text.values())), strict=True)) for text in texts]
 
@@ -108,32 +108,10 @@ def read_text(path: FilePath, kind: str) -> Texts:
 
 def parse_sgml(text: str, name: FilePath) -> Texts:
     """Parses a test set that holds one text, as `parse_texts`."""
-    found = [each for texts in parse_texts(text, name).values() for each in texts]
-    if len(found) > 1:
-        raise UserError(f"{name}: holds {len(found)} texts; expected one")
-    return found[0]
-
-
-class _Place(NamedTuple):
-    """Where a segment stands: the kind of its text, who made it, and the document."""
-
-    kind: str = ""
-    version: str = ""
-    document: str = ""
-
-    def after(self, tags: str) -> "_Place | None":
-        """Returns the place after tags outside of segments; None if a tag of them is broken."""
-        place, num_docs = self, 0
-        for tag in _TAG.finditer(tags):
-            is_end, what, attributes = tag[1] == "/", tag[2].lower(), tag[3]
-            num_docs += what == "doc"
-            by = next(filter(None, (_attribute(attributes, name) for name in _MAKERS)), "")
-            if what != "doc":
-                place = place._replace(kind="" if is_end else _KINDS[what], version=by)
-            elif not is_end:
-                document = _attribute(attributes, "docid") or _attribute(attributes, "id")
-                place = place._replace(document=document, version=by or place.version)
-        return place if num_docs == len(_DOC.findall(tags)) else None
+    parsed = [one_text for texts in parse_texts(text, name).values() for one_text in texts]
+    if len(parsed) > 1:
+        raise UserError(f"{name}: holds {len(parsed)} texts; expected one")
+    return parsed[0]
 
 
 def parse_texts(text: str, name: FilePath) -> dict[str, list[Texts]]:
@@ -147,30 +125,44 @@ def parse_texts(text: str, name: FilePath) -> dict[str, list[Texts]]:
 
     Raises UserError: there is no segment, or a segment has no end or no id or occurs twice.
     """
-    before, *pieces = _SEG.split(_without_sections(text))
-    found = collections.defaultdict(dict)  # kind -> {(version, (document, segment)): text}
-    place, line = _Place().after(before), 1 + before.count("\n")
-    for piece in pieces if place else []:
-        attributes, closed, rest = piece.partition(">")
-        number, end = _attribute(attributes, "id"), _SEG_END.search(rest)
-        if attributes.endswith("/"):
-            content, tags = "", rest
-        else:
-            content, tags = (rest[: end.start()], rest[end.end() :]) if end else ("", "<doc")
-        key, texts = (place.version, (place.document, number)), found[place.kind]
-        after, fault = place.after(tags), ""
-        if not (number and closed and after) or "<" in attributes:
-            fault = "expected <seg id=...> ... </seg>; the file may be damaged"
-        elif key in texts:
-            fault = "appears twice; expected one text for each segment"
+    text = _without_sections(text)
+    by_kind = collections.defaultdict(dict)  # kind -> {(version, (document, segment)): text}
+    kind = version = document = number = ""
+    position = 0
+    while tag := _TAG.search(text, position):
+        is_end, what, attributes, position = tag[1], tag[2].lower(), tag[3], tag.end()
+        maker = next(filter(None, (_attribute(attributes, name) for name in _MAKERS)), "")
+        fault = "" if tag[4] else _EXPECTED
+        if what in _KINDS:
+            kind, version = "" if is_end else _KINDS[what], maker
+        elif what == "doc" and not is_end:
+            document = _attribute(attributes, "docid") or _attribute(attributes, "id")
+            version = maker or version
+        elif what == "seg" and not is_end:
+            number, (content, position) = _attribute(attributes, "id"), _segment(text, tag)
+            key = version, (document, number)
+            if content is None or not number:
+                fault = _EXPECTED
+            elif key in by_kind[kind]:
+                fault = "appears twice; expected one text for each segment"
+            by_kind[kind][key] = content
         if fault:
-            where = f"line {line}, document {place.document!r}, segment {number!r}"
-            raise UserError(f"{name}, {where}: {fault}")
-        texts[key] = " ".join(content.split("\n")).strip()
-        place, line = after, line + piece.count("\n")
-    if not found:
-        raise UserError(f"{name}: expected <seg id=...> ... </seg> segments; it may be damaged")
-    return {kind: _versions(texts, name) for kind, texts in found.items()}
+            line = 1 + text.count("\n", 0, tag.start())
+            where = f"line {line}, document {document!r}, segment {number!r}"
+            raise UserError(f"{name}, {where}: {fault}; the file may be damaged")
+    if not by_kind:
+        raise UserError(f"{name}: {_EXPECTED}; the file may be damaged")
+    return {kind: _versions(texts, name) for kind, texts in by_kind.items()}
+
+
+def _segment(text, tag):
+    """Returns (content, end) of the segment that a tag begins; None for one without an end."""
+    if tag[3].endswith("/"):
+        return "", tag.end()
+    end = _SEGMENT_END.search(text, tag.end())
+    if not (tag[4] and end and end[0][1] == "/"):
+        return None, tag.end()
+    return " ".join(text[tag.end() : end.start()].split("\n")).strip(), end.end()
 
 
 def _versions(texts, name):
@@ -224,5 +216,5 @@ def matched_segments(
 
 
 def _attribute(tag, name):
-    found = re.search(rf"(?<![\w:-]){name}{_VALUE}", tag, re.IGNORECASE)
-    return next((value for value in found.groups() if value is not None), "") if found else ""
+    match = re.search(rf"(?<![\w:-]){name}{_VALUE}", tag, re.IGNORECASE)
+    return next((value for value in match.groups() if value is not None), "") if match else ""

@@ -1,6 +1,7 @@
 """Downloads files: resumes broken downloads, checks the files, and never leaves a part as whole.
 
-Neither `pooch` nor `keras.utils.get_file` resumes a broken download, which takes hours for WMT.
+Neither `pooch` nor `keras.utils.get_file` resumes a broken download, which takes hours for WMT, and
+what they have besides takes as many lines to call as to write.
 """
 
 import contextlib
@@ -18,13 +19,14 @@ from typing import NamedTuple
 
 from nmt_zoo.common.errors import UserError, printable
 from nmt_zoo.common.files import FilePath
-from nmt_zoo.common.locks import lock
+from nmt_zoo.common.locks import locked_file
 from nmt_zoo.common.progress import Progress
 
 _MB = 1_000_000
 _CHUNK = 1 << 18
 _LONGEST_REASON = 200  # Characters of a server's message that are printed.
-_MAY_PASS = (408, 425, 429, 500, 502, 503, 504)  # HTTP statuses that are worth another attempt.
+# HTTP statuses that are worth another attempt; at 416, the server has nothing after what is here.
+_MAY_PASS = (408, 416, 425, 429, 500, 502, 503, 504)
 
 
 class RemoteFile(NamedTuple):
@@ -95,9 +97,7 @@ class Downloads(NamedTuple):
     def _check_room(self, files):
         needed = sum(max((f.size or 0) - _size(_part(self.path(f))), 0) for f in files)
         folder = Path(self.folder).absolute()
-        while not folder.exists():
-            folder = folder.parent
-        free = shutil.disk_usage(folder).free
+        free = shutil.disk_usage(next(p for p in (folder, *folder.parents) if p.exists())).free
         if needed > free:
             raise UserError(
                 f"{self.folder}: the downloads need {needed / _MB:,.0f} MB and {free / _MB:,.0f} "
@@ -106,16 +106,14 @@ class Downloads(NamedTuple):
 
     def _download(self, file):
         path = self.path(file)
-        addresses = list(file.addresses)
-        if self.mirror:
-            addresses.insert(0, f"{self.mirror.rstrip('/')}/{file.path}")
+        mirrors = [f"{self.mirror.rstrip('/')}/{file.path}"] if self.mirror else []
         failures = []
         with _locked(_part(path)) as part:
             if path.exists():  # Another process was faster.
                 return
             if not file.checksum:
                 part.truncate(0)  # Without a checksum, parts of two versions could be joined.
-            for address in addresses:
+            for address in (*mirrors, *file.addresses):
                 failure = self._failure(file, part, address)
                 if not failure:
                     os.replace(_part(path), path)
@@ -130,7 +128,6 @@ class Downloads(NamedTuple):
 
     def _failure(self, file, part, address):
         """Receives a file from an address; returns the reason of a failure, or None."""
-        begun_before = _size(part.name) > 0
         attempt = 0
         while True:
             size = _size(part.name)
@@ -140,13 +137,15 @@ class Downloads(NamedTuple):
                 if not reason:
                     return None
                 part.truncate(0)
-                if not begun_before:
+                if not size:  # The part found may have been from another version of the file.
                     return reason
-                begun_before = False  # The part found may be from another version of the file.
             except urllib.error.HTTPError as error:
+                error.close()
                 reason = f"HTTP status {error.code} ({error.reason})"
                 if error.code not in _MAY_PASS:
                     return reason
+                if error.code == 416:
+                    part.truncate(0)
             except (ValueError, http.client.InvalidURL) as error:  # Such as one without http://.
                 return str(error)
             except (OSError, http.client.HTTPException) as error:
@@ -164,44 +163,30 @@ def _receive(address, file, part, timeout):
 
     `OSError`, `HTTPException` or `ValueError`: there is no connection, or it broke.
     """
-    have = _size(part.name)
-    if file.size and have >= file.size:
+    size = _size(part.name)
+    if file.size and size >= file.size:
         return
-    request = urllib.request.Request(address)
-    if have:
-        request.add_header("Range", f"bytes={have}-")
-    try:
-        response = urllib.request.build_opener().open(request, timeout=timeout)
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code == 416 and have:
-            if error.headers.get("Content-Range", "").endswith(f"/{have}"):
-                return
-            part.truncate(0)
-            raise ConnectionError(f"the server has nothing after byte {have:,}") from None
-        raise
-    with response:
-        if have and not (response.headers.get("Content-Range") or "").startswith(f"bytes {have}-"):
+    request = urllib.request.Request(address, headers={"Range": f"bytes={size}-"} if size else {})
+    with urllib.request.build_opener().open(request, timeout=timeout) as response:
+        if size and not response.headers.get("Content-Range", "").startswith(f"bytes {size}-"):
             _say(f"{address}: cannot resume a download; starting again")
             part.truncate(0)
-            have = 0
+            size = 0
         length = response.headers.get("Content-Length") or ""
-        total = have + int(length) if length.isdecimal() else file.size
-        done = _copy(response, part, have, total, file)
-    if total and done < min(total, file.size or total):
-        raise ConnectionError(f"the connection ended after {done:,} of {total:,} bytes")
+        total = size + int(length) if length.isdecimal() else file.size
+        size = _copy(response, part, size, total, file)
+    if total and size < min(total, file.size or total):
+        raise ConnectionError(f"the connection ended after {size:,} of {total:,} bytes")
 
 
-def _copy(response, part, done, total, file):
+def _copy(response, part, size, total, file):
     """Writes the bytes of a response, at most one more than expected; returns the file's length."""
-    most = float("inf") if file.size is None else file.size + 1
-    name = Path(file.path).name
-    with Progress(
-        f"downloading {name}", total and total // _MB, "MB", initial=done // _MB
-    ) as progress:
-        while done < most and (chunk := response.read1(min(_CHUNK, most - done))):
-            left = memoryview(chunk)
+    limit = float("inf") if file.size is None else file.size + 1
+    name, in_mb = Path(file.path).name, total and total // _MB
+    with Progress(f"downloading {name}", in_mb, "MB", initial=size // _MB) as progress:
+        while size < limit and (chunk := response.read1(min(_CHUNK, limit - size))):
             try:
+                left = memoryview(chunk)
                 while left:
                     left = left[part.write(left) :]
             except OSError as error:
@@ -209,9 +194,9 @@ def _copy(response, part, done, total, file):
                     f"{part.name}: cannot be written ({error.strerror}); make room and run the "
                     "same command again; it resumes from here"
                 ) from None
-            progress.update((done + len(chunk)) // _MB - done // _MB)
-            done += len(chunk)
-    return done
+            progress.update((size + len(chunk)) // _MB - size // _MB)
+            size += len(chunk)
+    return size
 
 
 def _fault(path, file):
@@ -219,23 +204,22 @@ def _fault(path, file):
     size = os.stat(path).st_size
     if not size:
         return "empty"
-    if file.size is not None and size > file.size:
-        return f"more than the {file.size:,} bytes expected"
-    if file.size is not None and size < file.size:
-        return f"{size:,} bytes, expected {file.size:,}"
-    if file.checksum is None:
-        return None
-    kind, _, expected = file.checksum.partition(":")
-    digest = hashlib.new(kind, usedforsecurity=False)
-    with (
-        open(path, "rb") as opened,
-        Progress(f"checking {Path(file.path).name}", size // _MB, "MB") as progress,
-    ):
-        while chunk := opened.read(_MB):
-            digest.update(chunk)
-            progress.update(len(chunk) // _MB)
-    if digest.hexdigest() != expected:
-        return f"{kind} is {digest.hexdigest()}, expected {expected}"
+    if file.size is not None and size != file.size:
+        expected = f"{size:,} bytes, expected {file.size:,}"
+        return f"more than the {file.size:,} bytes expected" if size > file.size else expected
+    kind, _, expected = (file.checksum or "").partition(":")
+    if kind:
+        digest = hashlib.new(kind, usedforsecurity=False)
+        name = Path(file.path).name
+        with (
+            open(path, "rb") as opened,
+            Progress(f"checking {name}", size // _MB, "MB") as progress,
+        ):
+            while chunk := opened.read(_MB):
+                digest.update(chunk)
+                progress.update(len(chunk) // _MB)
+        if digest.hexdigest() != expected:
+            return f"{kind} is {digest.hexdigest()}, expected {expected}"
     return None
 
 
@@ -257,16 +241,12 @@ def _size(path):
 @contextlib.contextmanager
 def _locked(path):
     """Yields a file locked and opened for appending; removes it afterwards if it is empty."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed below.
-    except OSError as error:
-        raise UserError(
-            f"{path}: cannot be written ({error.strerror}); give another --data_dir"
-        ) from None
-    with file:
-        if not lock(file, path):
-            raise UserError(f"{path}: another process is downloading it; wait for it")
+    with locked_file(
+        path,
+        path,
+        advice="give another --data_dir",
+        busy="another process is downloading it; wait for it",
+    ) as file:
         try:
             yield file
         finally:

@@ -3,7 +3,7 @@
 A vocabulary of byte pieces can write any character, but training hardly ever shows it those pieces.
 So one emoji or curly quote spoils the translation of its line. Here a share of the pairs gets a
 random string, the same on both sides and at the same kind of place. From them a model learns to
-copy what it has never seen, and soonest the signs that stand for other text.
+copy what it has never seen, and soonest the placeholders that stand for other text.
 """
 
 import collections
@@ -18,9 +18,11 @@ from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.encoding import encode_lines
 from nmt_zoo.data_pipeline.tokenization.bpe_dropout import mixed
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
-from nmt_zoo.data_pipeline.tokenization.vocabularies import SIGNS, UNK_ID
+from nmt_zoo.data_pipeline.tokenization.vocabularies import PLACEHOLDERS, UNK_ID
 
-_SIGNS_SHARE = 0.7  # Of the strings. Few texts teach to copy signs, more teach to copy bytes.
+_PLACEHOLDERS_SHARE = (
+    0.7  # Of the strings. Few texts teach to copy placeholders, more teach to copy bytes.
+)
 _STREAM = 1 << 32  # Other random numbers than those of BPE-dropout.
 # First and last characters of blocks of Unicode.
 _SYMBOLS = (*("¡¿", "‐‧", "‰⁞", "₠₿", "←⇿", "∀⋿", "■◿", "☀➿", "😀🙏", "🌀🗿", "🚀🛼", "🤀🧿"),)
@@ -83,7 +85,9 @@ class AlteredPairs:
         fits = np.all([side.lengths <= self.max_length for side in new], axis=0)
         rows[chosen[fits]] = rows.size + np.flatnonzero(fits)
         sides = zip(part, new, strict=True)
-        return EncodedCorpus(*(usual.joined(other).take(rows) for usual, other in sides))
+        return EncodedCorpus(
+            *(usual.joined(altered_side).take(rows) for usual, altered_side in sides)
+        )
 
     @staticmethod
     def _lines(vocabulary, side, rows):
@@ -92,7 +96,7 @@ class AlteredPairs:
 
     def _altered(self, pair, draw):
         source, target = pair
-        tags = found[0] if (found := _TAGS.match(source)) else ""
+        tags = match[0] if (match := _TAGS.match(source)) else ""
         pair = source.removeprefix(tags), target
         for _ in range(draw.choice((1, 1, 1, 2))):
             pair = self._with_copy(pair, draw)
@@ -100,39 +104,41 @@ class AlteredPairs:
 
     def _with_copy(self, pair, draw):
         """Puts a string, or marks, at the same kind of place on both sides."""
-        shared, signs = _shared_words(pair), draw.random() < _SIGNS_SHARE
+        shared, placeholders = _shared_words(pair), draw.random() < _PLACEHOLDERS_SHARE
         if self.marks and draw.random() < 0.4:
-            opening, closing = draw.sample(SIGNS, 2) if signs else draw.choice(self.marks)
+            opening, closing = (
+                draw.sample(PLACEHOLDERS, 2) if placeholders else draw.choice(self.marks)
+            )
             spans = [(0, len(line)) for line in pair]
             if shared and draw.random() < 0.3:
                 spans = draw.choice(shared)
             # Marks mostly as in running text.
-            space = " " if signs else draw.choice(("", "", "", "", "", " "))
+            space = " " if placeholders else draw.choice(("", "", "", "", "", " "))
             before, after = opening + space, space + closing
             return [
                 line[:start] + before + line[start:end] + after + line[end:]
                 for line, (start, end) in zip(pair, spans, strict=True)
             ]
-        string = draw.choice(SIGNS) if signs else self._string(pair, draw)
+        string = draw.choice(PLACEHOLDERS) if placeholders else self._string(pair, draw)
         if shared and draw.random() < 0.4:
             spans = draw.choice(shared)
         else:
-            string, spans = self._beside(pair, string, signs, draw)
+            string, spans = self._beside(pair, string, placeholders, draw)
         return [
             line[:start] + string + line[end:]
             for line, (start, end) in zip(pair, spans, strict=True)
         ]
 
     @staticmethod
-    def _beside(pair, string, signs, draw):
+    def _beside(pair, string, placeholders, draw):
         """Chooses the front, the end, or the place before the final stop; returns string, spans."""
-        may_touch = not (signs or string.isalnum() or len(string) > 2)
+        may_touch = not (placeholders or string.isalnum() or len(string) > 2)
         space = draw.choice((" ", " ", "")) if may_touch else " "
-        place = draw.randrange(3)
-        if place == 0:
+        position = draw.randrange(3)
+        if position == 0:
             return string + space, [(0, 0)] * 2
         stops = [_STOP.search(line) for line in pair]
-        if place == 1 or not all(stops):
+        if position == 1 or not all(stops):
             return space + string, [(len(line),) * 2 for line in pair]
         return space + string, [(stop.start(),) * 2 for stop in stops]
 
@@ -164,8 +170,8 @@ def _shared_words(pair):
     """Returns the (source span, target span) of every word that each side has once."""
     spans = []
     for line in pair:
-        found = collections.defaultdict(list)
+        spans_of = collections.defaultdict(list)
         for match in _EQUAL.finditer(line):
-            found[match[0]].append(match.span())
-        spans.append({word: at[0] for word, at in found.items() if len(at) == 1})
+            spans_of[match[0]].append(match.span())
+        spans.append({word: at[0] for word, at in spans_of.items() if len(at) == 1})
     return [(span, spans[1][word]) for word, span in spans[0].items() if word in spans[1]]

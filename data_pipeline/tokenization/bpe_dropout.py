@@ -91,8 +91,8 @@ class Merges(NamedTuple):
         if not self.pairs.size:
             return np.full(left.shape, _NONE, np.int32)
         keys = left * np.int64(self.merged.size) + right
-        found = np.minimum(np.searchsorted(self.pairs, keys), self.pairs.size - 1)
-        return np.where(self.pairs[found] == keys, self.ranks[found], _NONE)
+        index = np.minimum(np.searchsorted(self.pairs, keys), self.pairs.size - 1)
+        return np.where(self.pairs[index] == keys, self.ranks[index], _NONE)
 
 
 class BpeDropout:
@@ -161,8 +161,8 @@ class BpeDropout:
         """Merges the characters of words of similar lengths; changes `symbols` and `alive`."""
         width = int(sizes.max())
         columns = np.arange(width)
-        places = np.minimum(starts[:, None] + columns, symbols.size - 1)
-        pieces = symbols[places]
+        positions = np.minimum(starts[:, None] + columns, symbols.size - 1)
+        pieces = symbols[positions]
         real = columns < sizes[:, None]
         # The linked list of the pieces of each word; column `width` lies outside of all words.
         after = np.tile(columns + 1, (starts.size, 1))
@@ -173,8 +173,8 @@ class BpeDropout:
         rows = np.flatnonzero((ranks != _NONE).any(axis=1))
         step = 0
         while rows.size:
-            kept = self._draws(stream[rows], width, step) >= self.least
-            offered = np.where(kept, ranks[rows], _NONE)
+            is_kept = self._draws(stream[rows], width, step) >= self.least
+            offered = np.where(is_kept, ranks[rows], _NONE)
             at = offered.argmin(axis=1)
             best = offered[np.arange(rows.size), at]
             going = best != _NONE
@@ -192,8 +192,8 @@ class BpeDropout:
             inside = ahead >= 0
             self._rank_again(merges, pieces, ranks, rows[inside], ahead[inside], at[inside])
             step += 1
-        symbols[places[real]] = pieces[real]
-        alive[places[real]] = left[real]
+        symbols[positions[real]] = pieces[real]
+        alive[positions[real]] = left[real]
 
     @staticmethod
     def _rank_again(merges, pieces, ranks, rows, at, right):

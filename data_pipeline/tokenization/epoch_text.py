@@ -35,8 +35,8 @@ class EpochText(NamedTuple):
             ):
                 files = source, target
                 for first, part in _parts(corpus):
-                    found = self._sample(part, epoch, first)
-                    for file, side, sizes in zip(files, found, lengths, strict=True):
+                    sampled = self._sample(part, epoch, first)
+                    for file, side, sizes in zip(files, sampled, lengths, strict=True):
                         sizes[first : first + part.num_pairs] = side.lengths
                         file.write(side.ids.tobytes())
                 for file in files:

@@ -22,13 +22,13 @@ def graph_vocabulary(vocabulary: Vocabulary) -> "GraphBpe | GraphWords":
 
 def graph_normalised(lines: tf.Tensor, form: str) -> tf.Tensor:
     """Brings strings of any shape into a form of `text_form.FORMS`, as `text_form.normalised`."""
-    found: Any = tf.strings.regex_replace(lines, f"[{INVISIBLE}]", "")
-    found = tf.strings.strip(tf.strings.regex_replace(found, f"[{SPACES}]+", " "))
+    text: Any = tf.strings.regex_replace(lines, f"[{INVISIBLE}]", "")
+    text = tf.strings.strip(tf.strings.regex_replace(text, f"[{SPACES}]+", " "))
     if form == "nfc":
         import tensorflow_text
 
-        found = tensorflow_text.normalize_utf8(found, "NFC")
-    return found
+        text = tensorflow_text.normalize_utf8(text, "NFC")
+    return text
 
 
 class GraphBpe(tf.Module):
@@ -48,19 +48,21 @@ class GraphBpe(tf.Module):
         )
         self.words = tf.constant(vocabulary.pieces(range(len(vocabulary))))
         self.form = vocabulary.form
-        self.sign = vocabulary.sign
-        self.signs = sorted(vocabulary.signs)
+        self.language_token = vocabulary.language_token
+        self.language_tokens = sorted(vocabulary.language_tokens)
 
     def encode(self, lines: tf.Tensor) -> tf.Tensor:
         """`[B]` strings -> `[B, S]` int32, each row ended by EOS, then padded."""
         ids: Any = self.processor.tokenize(graph_normalised(lines, self.form))
-        if self.sign is None:
+        if self.language_token is None:
             return ids.to_tensor(PAD_ID)
-        has_sign = tf.reduce_any(ids[:, :1].to_tensor(EOS_ID) == tf.constant(self.signs), axis=1)
-        needs_sign = tf.ensure_shape((ids.row_lengths() > 1) & ~has_sign, [None])
-        sign = tf.fill([tf.shape(needs_sign)[0], 1], self.sign)
-        sign = tf.ragged.boolean_mask(sign, needs_sign[:, None])
-        return tf.concat([sign, ids], axis=1).to_tensor(PAD_ID)
+        has_language = tf.reduce_any(
+            ids[:, :1].to_tensor(EOS_ID) == tf.constant(self.language_tokens), axis=1
+        )
+        needs_language = tf.ensure_shape((ids.row_lengths() > 1) & ~has_language, [None])
+        language = tf.fill([tf.shape(needs_language)[0], 1], self.language_token)
+        language = tf.ragged.boolean_mask(language, needs_language[:, None])
+        return tf.concat([language, ids], axis=1).to_tensor(PAD_ID)
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
         """`[B, T]` int32 -> `[B]` strings."""
@@ -79,7 +81,7 @@ class GraphWords(tf.Module):
         self.words = tf.constant(vocabulary.words)
         self.style = vocabulary.style
         self.form = vocabulary.form
-        self.sign = None
+        self.language_token = None
         keys = tf.constant(list(vocabulary.index), tf.string)
         values = tf.constant(list(vocabulary.index.values()), tf.int32)
         self.table = tf.lookup.StaticHashTable(

@@ -1,8 +1,8 @@
-"""Models of several languages: signs of languages at the beginning of a text.
+"""Models of several languages: tokens of languages at the beginning of a text.
 
-A sign is a piece of the vocabulary. In a model with `on_source`, the source begins with the sign of
-the language into which it is to be translated (Johnson et al. 2017); in others, each side begins
-with the sign of its own language (Liu et al. 2020, Fan et al. 2021).
+A language token is a piece of the vocabulary. In a model with `on_source`, the source begins with
+the token of the language into which it is to be translated (Johnson et al. 2017); in others, each
+side begins with the token of its own language (Liu et al. 2020, Fan et al. 2021).
 """
 
 import copy
@@ -57,7 +57,7 @@ class Languages(NamedTuple):
 def of_languages(
     tokenizer: Tokenizer, languages: Languages | None, source: str, target: str, name: str
 ) -> Tokenizer:
-    """Returns a tokenizer whose texts begin with the signs of two languages.
+    """Returns a tokenizer whose texts begin with the tokens of two languages.
 
     "" stands for the language of the model. `name` is that of the model in errors.
     Raises UserError: a language is unknown, or missing; or the model has one pair of languages.
@@ -71,27 +71,27 @@ def of_languages(
         return tokenizer
     source, target = source or languages.source, target or languages.target
     if languages.on_source:
-        signs = _sign(languages, target, "target", name), None
+        tokens = _token(languages, target, "target", name), None
     else:
-        signs = tuple(
-            _sign(languages, language, side, name)
+        tokens = tuple(
+            _token(languages, language, side, name)
             for language, side in zip((source, target), SIDES, strict=True)
         )
-    for side, sign in zip(SIDES, signs, strict=True):
-        if sign is not None:
+    for side, token in zip(SIDES, tokens, strict=True):
+        if token is not None:
             vocabulary = copy.copy(getattr(tokenizer, side))
-            (vocabulary.sign,) = vocabulary.ids([sign])
-            vocabulary.signs = frozenset(vocabulary.ids(languages.signs.values()))
-            if UNK_ID in vocabulary.signs:
-                raise UserError(f"{name}: the {side} vocabulary lacks the sign of a language")
+            (vocabulary.language_token,) = vocabulary.ids([token])
+            vocabulary.language_tokens = frozenset(vocabulary.ids(languages.signs.values()))
+            if UNK_ID in vocabulary.language_tokens:
+                raise UserError(f"{name}: the {side} vocabulary lacks the token of a language")
             tokenizer = tokenizer._replace(**{side: vocabulary})
     return tokenizer
 
 
-def _sign(languages, language, side, name):
+def _token(languages, language, side, name):
     if language in languages.signs:
         return languages.signs[language]
-    found = f"{language!r} is none of them" if language else "none is given, here or when importing"
+    fault = f"{language!r} is none of them" if language else "none is given, here or when importing"
     raise UserError(
-        f"--{side}_language: {found}; the languages of {name}: {', '.join(sorted(languages.signs))}"
+        f"--{side}_language: {fault}; the languages of {name}: {', '.join(sorted(languages.signs))}"
     )

@@ -100,7 +100,7 @@ class Tokenizer(NamedTuple):
         for side in (self.source, self.target):
             data = side.model if self.kind == "bpe" else "\n".join(side.words).encode()  # pyright: ignore[reportAttributeAccessIssue]
             digest.update(hashlib.sha256(data).digest())
-            digest.update(str(side.sign or "").encode())
+            digest.update(str(side.language_token or "").encode())
         return digest.hexdigest()
 
 

@@ -28,7 +28,7 @@ PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 # Characters for private use, which can stand for any text that is not translated: own pieces of BPE
 # vocabularies, which a model learns to copy much sooner than it copies bytes.
-SIGNS = tuple(map(chr, range(0xE000, 0xE010)))
+PLACEHOLDERS = tuple(map(chr, range(0xE000, 0xE010)))
 
 _WORD_BYTES = re.compile(rb"[^ ]+")  # In a normalised line.
 # In a list of words or pieces: those from elsewhere may have other spaces than ASCII's as pieces.
@@ -45,8 +45,12 @@ class BpeVocabulary:
 
     file_suffix = ".model"
     style = "▁"  # As `piece_style`.
-    sign: int | None = None  # The id with which each text begins, that of a language; None: none.
-    signs: frozenset = frozenset()  # The ids of all languages; a text may begin with one itself.
+    language_token: int | None = (
+        None  # The id with which each text begins, that of a language; None: none.
+    )
+    language_tokens: frozenset = (
+        frozenset()
+    )  # The ids of all languages; a text may begin with one itself.
 
     def __init__(self, model: bytes, name: FilePath = "SentencePiece model", form: str = "nfc"):
         self.model = model
@@ -61,10 +65,10 @@ class BpeVocabulary:
                 "--model_dir"
             ) from None
         p = self.processor
-        found = (p.pad_id(), p.unk_id(), p.bos_id(), p.eos_id())
-        if found != (PAD_ID, UNK_ID, BOS_ID, EOS_ID):
+        ids = p.pad_id(), p.unk_id(), p.bos_id(), p.eos_id()
+        if ids != (PAD_ID, UNK_ID, BOS_ID, EOS_ID):
             raise UserError(
-                f"{name}: pad, unk, bos, eos must be the ids 0, 1, 2, 3, found {found}; train it "
+                f"{name}: pad, unk, bos, eos must be the ids 0, 1, 2, 3, found {ids}; train it "
                 "with --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3, or start a run with "
                 "--tokenizer=bpe --vocab_file, which renumbers the pieces"
             )
@@ -75,7 +79,8 @@ class BpeVocabulary:
     ) -> "BpeVocabulary":
         """Learns merges from text. The result has fewer pieces if the text does not yield more.
 
-        `vocab_size` includes 4 specials, 256 bytes and the characters of the text, but not `SIGNS`.
+        `vocab_size` includes 4 specials, 256 bytes and the characters of the text, but no
+        `PLACEHOLDERS`.
         Raises UserError: it is too small for the characters of the text, or there is no text.
         """
         if not vocab_size:
@@ -87,10 +92,10 @@ class BpeVocabulary:
                 sentence_iterator=_noting(filter(None, texts), raised),
                 model_writer=writer,
                 model_type="bpe",
-                vocab_size=vocab_size + len(SIGNS),
+                vocab_size=vocab_size + len(PLACEHOLDERS),
                 hard_vocab_limit=False,
                 byte_fallback=True,
-                user_defined_symbols=list(SIGNS),
+                user_defined_symbols=list(PLACEHOLDERS),
                 character_coverage=0.9999,
                 # `normalised` does it: a translation must be able to equal its reference.
                 normalization_rule_name="identity",
@@ -106,8 +111,8 @@ class BpeVocabulary:
                 raise raised[0] from None
             too_small = re.search(r"required_chars\. -?\d+ vs (\d+)", str(error))
             remedy = (
-                f"its bytes and characters alone take {int(too_small[1]) - len(SIGNS)} pieces; "
-                "give a larger --num_pieces"
+                "its bytes and characters alone take "
+                f"{int(too_small[1]) - len(PLACEHOLDERS)} pieces; give a larger --num_pieces"
                 if too_small
                 else f"check the training files and --num_pieces ({' '.join(str(error).split())})"
             )
@@ -150,13 +155,17 @@ class BpeVocabulary:
         Works in one thread without Python's global interpreter lock: call it from several threads.
         """
         lines = [normalised(line, self.form) for line in lines]
-        found = self.processor.encode(lines, out_type=int, add_eos=True, num_threads=1)
-        if self.sign is None:
-            return found
-        return [[self.sign, *ids] if self._needs_sign(ids) else ids for ids in found]
+        encoded = self.processor.encode(lines, out_type=int, add_eos=True, num_threads=1)
+        if self.language_token is None:
+            return encoded
+        return [
+            [self.language_token, *ids] if self._needs_language(ids) else ids for ids in encoded
+        ]
 
-    def _needs_sign(self, ids):
-        return self.sign is not None and len(ids) > 1 and ids[0] not in self.signs
+    def _needs_language(self, ids):
+        return (
+            self.language_token is not None and len(ids) > 1 and ids[0] not in self.language_tokens
+        )
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decodes the ids before the first `EOS_ID` to a line, in the form of `normalised`.
@@ -177,7 +186,7 @@ class BpeVocabulary:
         """Finds the word, as `split_words` counts them, in which each token of a line begins.
 
         Returns for every line the word number of each id, counted from 0 and never falling. The
-        number of `</s>` is the number of words, that of the sign of a language -1. SentencePiece
+        number of `</s>` is the number of words, that of the token of a language -1. SentencePiece
         reports the bytes of the line that each piece covers. The lengths of the pieces would not
         give them: normalisation changes the number of bytes, and `<unk>` stands for any number of
         bytes.
@@ -207,10 +216,10 @@ class BpeVocabulary:
                 number += 1
             numbers.append(number)
         ids = [piece.id for piece in pieces]
-        if ids and ids[0] in self.signs:  # Written in the text, it is no word either.
+        if ids and ids[0] in self.language_tokens:  # Written in the text, it is no word either.
             numbers[0] = -1
-        sign = [-1] if self._needs_sign([*ids, EOS_ID]) else []
-        return [*sign, *numbers, len(words)]
+        language = [-1] if self._needs_language([*ids, EOS_ID]) else []
+        return [*language, *numbers, len(words)]
 
     def save(self, path: FilePath) -> None:
         """Writes the vocabulary to a file, atomically."""
@@ -233,7 +242,7 @@ class WordVocabulary:
 
     file_suffix = ".vocab"
     style = "word"  # The style by which `join_pieces` makes a line.
-    sign: int | None = None  # As of `BpeVocabulary`; here, no text has a sign.
+    language_token: int | None = None  # As of `BpeVocabulary`; here, no text has one.
 
     def __init__(self, words: Iterable[str], name: FilePath = "vocabulary", form: str = "nfc"):
         self.words = list(words)
@@ -261,9 +270,9 @@ class WordVocabulary:
         counts = collections.Counter(word for line in lines for word in split_words(line, form))
         for special in SPECIALS:
             counts.pop(special, None)
-        kept = sorted((-count, word) for word, count in counts.items() if count >= min_count)
+        frequent = sorted((-count, word) for word, count in counts.items() if count >= min_count)
         limit = None if vocab_size is None else max(vocab_size - len(SPECIALS), 0)
-        words = [word for _, word in kept[:limit]]
+        words = [word for _, word in frequent[:limit]]
         if not words:
             raise UserError(
                 f"no word is left for a vocabulary, of {len(counts)} different words in the text; "

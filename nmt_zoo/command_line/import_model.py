@@ -40,28 +40,30 @@ class Arguments(flag_values.Arguments):
     offline: bool = flag(_DOWNLOAD, False, "Uses files that are there, and never the network.")
 
 
-def main(asked: Arguments) -> int:
+def main(arguments: Arguments) -> int:
     """Reads flags, downloads if need be, writes the directory, and prints what is in it."""
-    if not asked.model or not asked.model_dir:
+    if not arguments.model or not arguments.model_dir:
         raise UserError("expected --model, a folder or a name such as OWNER/NAME, and --model_dir")
     from nmt_zoo.model_directory.pretrained import hub
 
-    folder, origin = Path(asked.model), asked.model
+    folder, origin = Path(arguments.model), arguments.model
     if not folder.is_dir():
-        if not hub.is_name(asked.model):
+        if not hub.is_name(arguments.model):
             raise UserError(
-                f"--model={asked.model}: no such folder, and no name such as OWNER/NAME"
+                f"--model={arguments.model}: no such folder, and no name such as OWNER/NAME"
             )
-        where = {"mirror": asked.mirror, "offline": asked.offline}
-        folder = hub.download(asked.model, asked.data_dir, **where)
+        where = {"mirror": arguments.mirror, "offline": arguments.offline}
+        folder = hub.download(arguments.model, arguments.data_dir, **where)
     process.start_tensorflow()
     from nmt_zoo.model_directory.pretrained.importing import import_model
 
-    config = import_model(folder, Path(asked.model_dir), origin=origin, languages=asked.languages)
-    about, licence = config["settings"], config["imported"]["license"] or "not stated"
+    config = import_model(
+        folder, Path(arguments.model_dir), origin=origin, languages=arguments.languages
+    )
+    settings, licence = config["settings"], config["imported"]["license"] or "not stated"
     print(
-        f"wrote {asked.model_dir}: a Transformer of {about['num_encoder_layers']} + "
-        f"{about['num_decoder_layers']} layers of {about['width']}, "
+        f"wrote {arguments.model_dir}: a Transformer of {settings['num_encoder_layers']} + "
+        f"{settings['num_decoder_layers']} layers of {settings['width']}, "
         f"{config['vocab_sizes'][0]:,} entries, licence: {licence}"
     )
     if languages := config.get("languages"):

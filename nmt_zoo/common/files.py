@@ -110,30 +110,30 @@ def atomic_path(path: FilePath) -> Iterator[Path]:
     is unchanged. If `path` is a link, the file that it points to is replaced, not the link.
     Raises UserError: `path` cannot be written, or is a folder or a device.
     """
-    asked, path = path, Path(os.path.realpath(path))
+    name, path = path, Path(os.path.realpath(path))
     temporary = None
-    with _one_line_errors(asked):
+    with _one_line_errors(name):
         try:
-            if path.is_dir() or os.fspath(asked).endswith(os.sep):
-                raise UserError(f"{asked}: cannot be written (a folder); add the name of a file")
+            if path.is_dir() or os.fspath(name).endswith(os.sep):
+                raise UserError(f"{name}: cannot be written (a folder); add the name of a file")
             if path.exists() and not path.is_file():  # Root would replace even /dev/null.
                 raise UserError(
-                    f"{asked}: cannot be written (not a regular file); give another name"
+                    f"{name}: cannot be written (not a regular file); give another name"
                 )
             path.parent.mkdir(parents=True, exist_ok=True)
             # Making the file now finds an unwritable target before the work. The suffix is kept,
             # because numpy and others derive the format from it.
-            handle, name = tempfile.mkstemp(
-                dir=path.parent, prefix=".unfinished-", suffix=path.suffix
-            )
+            unfinished = {"dir": path.parent, "prefix": ".unfinished-", "suffix": path.suffix}
+            handle, temporary_name = tempfile.mkstemp(**unfinished)
             os.close(handle)
-            temporary = Path(name)
+            temporary = Path(temporary_name)
             yield temporary
             with open(temporary, "rb") as file:
                 os.fsync(file.fileno())
+            mask = os.umask(0)
+            os.umask(mask)
             # A file that others may not read stays so.
-            mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
-            temporary.chmod(mode)
+            temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
             os.replace(temporary, path)
         finally:
             if temporary is not None:
@@ -187,16 +187,15 @@ def check_outputs(
 
     `standard_input` is an open file that will be read, too, such as `sys.stdin`, or None.
     """
-    read = None
-    if standard_input is not None:
-        with contextlib.suppress(OSError, ValueError):  # Closed, or not a file.
-            read = os.fstat(standard_input.fileno())
+    stream = None
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # Closed, or not a file.
+        stream = os.fstat(standard_input.fileno())
     taken = {os.path.realpath(path) for path in inputs}
     for path in outputs:
         check_writable(path)
         if os.path.realpath(path) in taken:
             raise UserError(f"{path}: given for two flags; give each flag a file of its own")
-        if read and os.path.exists(path) and os.path.samestat(read, os.stat(path)):
+        if stream and os.path.exists(path) and os.path.samestat(stream, os.stat(path)):
             raise UserError(
                 f"{path}: is also the standard input, which it would replace; give another file"
             )
@@ -205,8 +204,8 @@ def check_outputs(
 
 def same_paths(one: str, other: str) -> bool:
     """Returns whether two texts name the same paths, each a path or several with commas between."""
-    paths = [[p and os.path.realpath(p) for p in each.split(",")] for each in (one, other)]
-    return paths[0] == paths[1]
+    first, second = ([p and os.path.realpath(p) for p in text.split(",")] for text in (one, other))
+    return first == second
 
 
 def check_folder(path: FilePath) -> None:
@@ -215,16 +214,12 @@ def check_folder(path: FilePath) -> None:
     This makes no folder, so it can be called long before anything is written.
     """
     path = Path(path)
-    try:
-        nearest = next(each for each in (path, *path.absolute().parents) if each.exists())
-    except OSError as error:
-        raise UserError(
-            f"{path}: cannot be written ({error.strerror}); check the name and its permissions"
-        ) from None
-    if not nearest.is_dir():
-        raise UserError(f"{path}: cannot be written ({nearest} is not a folder); check the name")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise UserError(f"{path}: cannot be written ({nearest} may not be changed); check the name")
+    with _one_line_errors(path):
+        nearest = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+        if not nearest.is_dir():
+            raise OSError(f"{nearest} is not a folder")
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            raise OSError(f"{nearest} may not be changed")
 
 
 class _Checked(Exception):
@@ -249,9 +244,3 @@ def write_lines(path: FilePath, lines: Iterable[str]) -> None:
         open(temporary, "w", encoding="utf-8", newline="\n") as file,
     ):
         file.writelines(f"{line}\n" for line in lines)
-
-
-def _umask():
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

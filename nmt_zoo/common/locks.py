@@ -6,7 +6,10 @@ Not by filelock: where a file system has no locks, it fails, or makes files that
 import fcntl
 import os
 import sys
+from pathlib import Path
 from typing import IO
+
+from nmt_zoo.common.errors import UserError
 
 
 def lock(file: int | IO, name: str | os.PathLike, *, waiting: str = "") -> bool:
@@ -33,3 +36,22 @@ def lock(file: int | IO, name: str | os.PathLike, *, waiting: str = "") -> bool:
             flush=True,
         )
     return True
+
+
+def locked_file(
+    path: Path, name: str | os.PathLike, *, advice: str, busy: str = "", waiting: str = ""
+) -> IO[bytes]:
+    """Opens a file for appending, makes its folder, and locks it until it is closed.
+
+    Raises UserError: the file cannot be written (with `name` and `advice`), or another process
+    holds the lock (with `name` and `busy`) and `waiting` is "".
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by the caller.
+    except OSError as error:
+        raise UserError(f"{name}: cannot be written ({error.strerror}); {advice}") from None
+    if not lock(file, path, waiting=waiting):
+        file.close()
+        raise UserError(f"{name}: {busy}")
+    return file

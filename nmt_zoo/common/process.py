@@ -78,27 +78,17 @@ def _import_tensorflow():
     # Keras imports matplotlib if it is installed, for pictures that are not needed here. This would
     # take a sixth of the start-up time; searching the many new objects for garbage, a quarter.
     gc.disable()
-    with silence(), _without("matplotlib"):
+    is_hidden = sys.modules.setdefault("matplotlib", None) is None  # pyright: ignore[reportArgumentType, reportCallIssue]
+    with silence():
         import tensorflow as tf
 
         # Finds GPUs silently: otherwise absl's `app.run` makes TensorFlow do so with messages.
         tf.config.list_physical_devices()
+    if is_hidden:
+        del sys.modules["matplotlib"]
     gc.freeze()
     gc.enable()
     tf.get_logger().setLevel("WARNING")
-
-
-@contextlib.contextmanager
-def _without(module):
-    """Makes imports of a module fail as if it were not installed, unless it has been imported."""
-    if module in sys.modules:
-        yield
-        return
-    sys.modules[module] = None  # pyright: ignore[reportArgumentType]
-    try:
-        yield
-    finally:
-        del sys.modules[module]
 
 
 def _hold_closed_streams():

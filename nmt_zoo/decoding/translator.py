@@ -128,7 +128,7 @@ class Translator:
             unknowns = unknowns or UnknownReplacer(model, tokenizer)
         self.unknowns = unknowns
         # A target language: how every translation begins.
-        how = {"first": tokenizer.target.sign, "emit_unknowns": unknowns is not None}
+        how = {"first": tokenizer.target.language_token, "emit_unknowns": unknowns is not None}
         self.options = SearchOptions(**search, **how)
         self._engine = engine
         if engine:

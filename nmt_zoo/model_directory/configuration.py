@@ -56,8 +56,8 @@ def _check(config, checks_model):
     optional = dict.fromkeys((*names, *weights), str)
     _require(isinstance(config.get("imported", {}), dict), "imported", config, "an object")
     for key, kind in {**kinds, **optional}.items():
-        found = config.get(key, "" if key in optional else _MISSING)
-        _require(isinstance(found, kind), key, found, "a text" if kind is str else "an object")
+        value = config.get(key, "" if key in optional else _MISSING)
+        _require(isinstance(value, kind), key, value, "a text" if kind is str else "an object")
     choices = f"one of {', '.join(KINDS)}"
     _require(config["tokenizer"] in KINDS, "tokenizer", config["tokenizer"], choices)
     required, corpus_sizes = BUILT_IN, ()
@@ -91,50 +91,50 @@ def _load_code(paths, model_dir):
 
 def _check_sizes(config, names):
     """Checks the sizes of the vocabularies and the model, which depend on the corpus."""
-    found = config.get("vocab_sizes", _MISSING)
+    value = config.get("vocab_sizes", _MISSING)
     least = len(SPECIALS) + 1
     _require(
-        isinstance(found, list) and len(found) == 2 and all(_is_count(n, least) for n in found),
+        isinstance(value, list) and len(value) == 2 and all(_is_count(n, least) for n in value),
         "vocab_sizes",
-        found,
+        value,
         f"two whole numbers of at least {least}, the source and the target entries",
     )
-    found = config.get("sizes", {})
+    value = config.get("sizes", {})
     _require(
-        isinstance(found, dict)
-        and all(name in names and _is_count(n) for name, n in found.items()),
+        isinstance(value, dict)
+        and all(name in names and _is_count(n) for name, n in value.items()),
         "sizes",
-        found,
+        value,
         f"whole numbers of {' and '.join(names)}" if names else "an empty object",
     )
-    found = config.get("vocabulary_crc32", _MISSING)
+    value = config.get("vocabulary_crc32", _MISSING)
     _require(
-        isinstance(found, dict)
-        and all(Path(name).name == name and _is_count(n, most=2**32) for name, n in found.items()),
+        isinstance(value, dict)
+        and all(Path(name).name == name and _is_count(n, most=2**32) for name, n in value.items()),
         "vocabulary_crc32",
-        found,
+        value,
         "names of files with their checksums",
     )
 
 
-def _check_languages(found):
-    fits = found is None or (
-        isinstance(found, dict)
-        and {*found} <= {*Languages._fields}
-        and isinstance(found.get("signs"), dict)
-        and all(isinstance(sign, str) for sign in found["signs"].values())
-        and isinstance(found.get("on_source"), bool)
-        and all(isinstance(found.get(side, ""), str) for side in ("source", "target"))
+def _check_languages(languages):
+    fits = languages is None or (
+        isinstance(languages, dict)
+        and {*languages} <= {*Languages._fields}
+        and isinstance(languages.get("signs"), dict)
+        and all(isinstance(sign, str) for sign in languages["signs"].values())
+        and isinstance(languages.get("on_source"), bool)
+        and all(isinstance(languages.get(side, ""), str) for side in ("source", "target"))
     )
     expected = "an object with `signs`, an object of texts, and `on_source`, true or false"
-    _require(fits, "languages", found, expected)
+    _require(fits, "languages", languages, expected)
 
 
 def _is_count(value, least=0, most=2**31 - 1):
     return type(value) is int and least <= value <= most
 
 
-def _require(fits, key, found, expected):
+def _require(fits, key, value, expected):
     if not fits:
-        shown = "missing" if found is _MISSING else reprlib.repr(found)
+        shown = "missing" if value is _MISSING else reprlib.repr(value)
         raise ValueError(f"{key!r} is {shown}, expected {expected}")

@@ -154,7 +154,7 @@ class ModelDirectory:
         """Loads the tokenizer, and checks that its vocabularies have the sizes of the model.
 
         `languages` are those of source and target, for a model of several; "": that of the model;
-        None: texts have their signs themselves.
+        None: texts have their language tokens themselves.
         Raises UserError: the tokenizer is missing, damaged, or of another size; a language is
         missing or unknown.
         """
@@ -162,10 +162,10 @@ class ModelDirectory:
         self._check_vocabulary(config["vocabulary_crc32"])
         form = config["options"]["normalise"]
         tokenizer = Tokenizer.load(config["tokenizer"], self.path / "tokenizer", form)
-        found = [len(tokenizer.source), len(tokenizer.target)]
-        if found != config["vocab_sizes"]:
+        sizes = [len(tokenizer.source), len(tokenizer.target)]
+        if sizes != config["vocab_sizes"]:
             raise UserError(
-                f"{self.path / 'tokenizer'}: {found[0]} source and {found[1]} target entries, but "
+                f"{self.path / 'tokenizer'}: {sizes[0]} source and {sizes[1]} target entries, but "
                 f"the model has {config['vocab_sizes'][0]} and {config['vocab_sizes'][1]}; restore "
                 "the vocabulary that the model was trained with"
             )
@@ -181,10 +181,10 @@ class ModelDirectory:
                 raise UserError(
                     f"{path}: no such file; restore the vocabulary that the model was trained with"
                 )
-            found = zlib.crc32(path.read_bytes())
-            if found != expected:
+            checksum = zlib.crc32(path.read_bytes())
+            if checksum != expected:
                 raise UserError(
-                    f"{path}: damaged or another file (its CRC-32 is {found:08x}, and "
+                    f"{path}: damaged or another file (its CRC-32 is {checksum:08x}, and "
                     f"{expected:08x} in config.json); restore the vocabulary that the model was "
                     "trained with"
                 )
@@ -301,15 +301,15 @@ class ModelDirectory:
         """
         if not self.search_path.exists():
             return LENGTH_PENALTY
-        found: Any = None
+        penalty: Any = None
         with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
-            found = json.loads("\n".join(read_lines(self.search_path)))["length_penalty"]
-        if type(found) not in (int, float) or not 0 <= found <= MAX_LENGTH_PENALTY:
+            penalty = json.loads("\n".join(read_lines(self.search_path)))["length_penalty"]
+        if type(penalty) not in (int, float) or not 0 <= penalty <= MAX_LENGTH_PENALTY:
             raise UserError(
                 f"{self.search_path}: damaged (expected a length_penalty from 0 to "
                 f"{MAX_LENGTH_PENALTY:g}); remove it"
             )
-        return found
+        return penalty
 
     def best_state(self) -> dict[str, Any] | None:
         """Reads the state saved with the weights in best.npz, or None if there is no such file.
@@ -356,8 +356,12 @@ class ModelDirectory:
         """
         sync(self.metrics_path)  # A checkpoint must not survive without the metrics before it.
         write_archive(self.checkpoint_path(state["step"]), variables, state)
-        kept = {state["step"], *self.checkpoint_steps(every)[-keep:], *self.checkpoint_steps()[-2:]}
-        for step in set(self.checkpoint_steps()) - kept:
+        steps = {
+            state["step"],
+            *self.checkpoint_steps(every)[-keep:],
+            *self.checkpoint_steps()[-2:],
+        }
+        for step in set(self.checkpoint_steps()) - steps:
             self.checkpoint_path(step).unlink()
 
     def remove_unfinished(self) -> None:
@@ -402,19 +406,19 @@ class ModelDirectory:
 
         Damaged ones are left out. Returns the steps that were read, and the averages.
         """
-        total, types, found, counts = {}, {}, [], collections.Counter()
+        total, types, steps_read, counts = {}, {}, [], collections.Counter()
         for step in steps:
             try:
                 arrays = read_archive(self.checkpoint_path(step), prefix="model/")[0]
             except DamagedError as error:
                 print(f"{error}: left out of the average", file=sys.stderr, flush=True)
                 continue
-            found.append(step)
+            steps_read.append(step)
             for name, array in arrays.items():
                 total[name] = total.get(name, 0.0) + array.astype(np.float64)
                 types[name] = array.dtype
                 counts[name] += 1
-        return found, {
+        return steps_read, {
             name: (array / counts[name]).astype(types[name]) for name, array in total.items()
         }
 

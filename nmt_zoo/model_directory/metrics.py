@@ -17,6 +17,7 @@ from nmt_zoo.common.files import read_lines, write_lines
 Record: TypeAlias = dict[str, Any]
 # kind -> the value that each record of the kind must have; null if it was not finite.
 KINDS = {"train": "nll", "valid": "perplexity"}
+_EXPECTED = "no record of a step, of kind train with nll or valid with perplexity, in numbers"
 
 
 def append_record(path: Path, record: Record) -> None:
@@ -48,8 +49,8 @@ def read_records(path: Path) -> list[Record]:
     records = []
     for number, line in enumerate(lines, start=1):
         try:
-            record = json.loads(line)
-            fault = _fault(record)
+            records.append(json.loads(line))
+            fault = "" if _is_record(records[-1]) else _EXPECTED
         except RecursionError:
             fault = "nested too deeply"
         except ValueError:
@@ -61,27 +62,19 @@ def read_records(path: Path) -> list[Record]:
             raise UserError(
                 f"{path}, line {number}: {fault} ({shown!r}); restore or remove the line"
             )
-        records.append(record)
     return records
 
 
-def _fault(record):
-    """Describes what is wrong with a record; None if it is valid."""
-    if not isinstance(record, dict):
-        return "no record"
-    kind, step, seconds = (record.get(name) for name in ("kind", "step", "seconds"))
-    if not isinstance(kind, str) or kind not in KINDS:
-        return f"its kind is not one of {', '.join(KINDS)}"
-    if not _is_number(step) or step < 0 or isinstance(step, float):
-        return "its step is not a whole number from 0"
-    if not _is_number(seconds) or not 0 <= seconds < math.inf:
-        return "its seconds are not a number from 0"
-    if KINDS[kind] not in record:
-        return f"it lacks {KINDS[kind]}"
-    for name, value in record.items():
-        if name != "kind" and value is not None and not _is_number(value):
-            return f"its {name} is not a number"
-    return None
+def _is_record(record):
+    if not isinstance(record, dict) or str(record.get("kind")) not in KINDS:
+        return False
+    step, seconds = record.get("step"), record.get("seconds")
+    return (
+        (_is_number(step) and isinstance(step, int) and step >= 0)
+        and (_is_number(seconds) and 0 <= seconds < math.inf)
+        and KINDS[record["kind"]] in record
+        and all(n == "kind" or x is None or _is_number(x) for n, x in record.items())
+    )
 
 
 def _is_number(value):

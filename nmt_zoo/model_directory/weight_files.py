@@ -90,8 +90,8 @@ def restore(variables: dict[str, Any], arrays: Arrays, path: FilePath) -> None:
                 f"{tuple(variable.shape)}; vocabulary or settings do not match the checkpoint"
             )
         dtype = variable.dtype  # A str in Keras, an object in TensorFlow.
-        found, expected = arrays[name].dtype, np.dtype(getattr(dtype, "as_numpy_dtype", dtype))
-        if found.kind != expected.kind or not np.can_cast(found, expected, "safe"):
-            raise UserError(f"{path}: {name} is {found}, the model needs {expected}; damaged")
+        stored, expected = arrays[name].dtype, np.dtype(getattr(dtype, "as_numpy_dtype", dtype))
+        if stored.kind != expected.kind or not np.can_cast(stored, expected, "safe"):
+            raise UserError(f"{path}: {name} is {stored}, the model needs {expected}; damaged")
     for name, variable in variables.items():
         variable.assign(arrays[name])

@@ -50,8 +50,8 @@ def n_best_lines(
     """Lines `line ||| translation ||| score`, lines counted from 0; several for each line."""
     return [
         f"{number} ||| {translation.text} ||| {translation.score:.4f}"
-        for number, found in enumerate(results, start=window[0])
-        for translation in found
+        for number, translations in enumerate(results, start=window[0])
+        for translation in translations
     ]
 
 

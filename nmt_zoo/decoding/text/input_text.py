@@ -1,7 +1,7 @@
 """Opens what is translated and what translations are compared with."""
 
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from nmt_zoo.common.errors import UserError
@@ -10,9 +10,9 @@ from nmt_zoo.data_pipeline.downloads.markup import is_markup
 from nmt_zoo.data_pipeline.lines import is_tsv
 from nmt_zoo.data_pipeline.live_lines import LiveLines, reader
 from nmt_zoo.data_pipeline.test_sets import other_translation, reference_texts, source_text
-from nmt_zoo.decoding.text.streaming import windows
 
 _STANDARD_INPUT = "standard input"
+_MOST_BATCHES = 32  # In a window. Lines of similar length share batches only within a window.
 
 
 class InputText(NamedTuple):
@@ -73,3 +73,16 @@ def plain(read: Callable[[int], list[str]]) -> Callable[[int], list[str]]:
         return lines
 
     return checked
+
+
+def windows(read: Callable[[int], list[str]], batch_size: int) -> Iterator[tuple[int, list[str]]]:
+    """Yields windows of a text: (number of the first line, counted from 0; lines).
+
+    Each may be twice as long as the one before, so that the first translations appear after one
+    batch. `read`, of the most lines to return, ends the text by an empty list, see `LiveLines`.
+    """
+    first, most = 0, batch_size
+    while lines := read(most):
+        yield first, lines
+        first += len(lines)
+        most = min(2 * most, _MOST_BATCHES * batch_size)

@@ -1,5 +1,6 @@
 """Keeps the translations of an interrupted run, so that the same command resumes from them."""
 
+import collections
 import contextlib
 import json
 import os
@@ -58,76 +59,69 @@ class KeptTranslations:
         Returns the sorted line numbers of the records, and the offset of each in the file, which
         has them in another order: a batch holds lines of similar length.
         """
-        numbers = np.array(self._read() if self.path.exists() else [], np.int64)
-        # Of a line whose text changed meanwhile, the last record.
-        _, from_end = np.unique(numbers[::-1], return_index=True)
-        is_last = np.zeros(numbers.size, bool)
-        is_last[numbers.size - 1 - from_end] = True
-        offsets = array("q")
+        numbers, offsets = array("q"), array("q")
         with atomic_path(self.path) as temporary, open(temporary, "wb") as new:
             new.write(f"{self._header}\n".encode())
-            if numbers.size:
-                with open(self.path, "rb") as old:
-                    old.readline()
-                    for keep in is_last:
-                        record = old.readline()
-                        if keep:
-                            offsets.append(new.tell())
-                            new.write(record)
-        numbers = numbers[is_last]
-        order = np.argsort(numbers)
-        return numbers[order], np.array(offsets, np.int64)[order]
+            for number, record in self._earlier():
+                numbers.append(number)
+                offsets.append(new.tell())
+                new.write(record)
+        # Of a line whose text changed meanwhile, the last record.
+        unique, last = np.unique(np.array(numbers, np.int64)[::-1], return_index=True)
+        return unique, np.array(offsets, np.int64)[::-1][last]
 
-    def _read(self):
-        """Returns the line numbers of the complete records of an earlier run, as in the file."""
+    def _earlier(self):
+        """Yields the line numbers and the bytes of the complete records of an earlier run."""
+        if not self.path.exists():
+            return
         with open_source(self.path) as file:
             header = file.readline()
             if header.endswith(b"\n") and not header.startswith(f'{{"{_KIND}": '.encode()):
                 raise UserError(
                     f"{self.path}: exists, but was not written by translate.py; move it"
                 )
-            numbers = array("q")
-            try:
-                if header == f"{self._header}\n".encode():
-                    for line in file:
-                        if line.endswith(b"\n"):
-                            numbers.append(_parsed(line)[0])
-                    return numbers
-                reason = "made by another model, version or with other settings"
-            except (ValueError, TypeError, OverflowError):
-                reason = "damaged"
-        if header.endswith(b"\n"):
-            print(f"{self.path}: {reason}; starting again", file=sys.stderr)
-        return array("q")
+            reason = "made by another model, version or with other settings"
+            if header == f"{self._header}\n".encode():
+                try:
+                    collections.deque(map(_parsed, _whole(file)), maxlen=0)
+                    reason = ""
+                except (ValueError, TypeError, OverflowError):
+                    reason = "damaged"
+            if header.endswith(b"\n") and reason:
+                print(f"{self.path}: {reason}; starting again", file=sys.stderr)
+            if not reason:
+                file.seek(len(header))
+                for record in _whole(file):
+                    yield _parsed(record)[0], record
 
     def take(self, first: int, lines: Sequence[str]) -> dict[int, list[Translation]]:
-        """Returns the kept translations of a window of lines, by place in `lines`.
+        """Returns the kept translations of a window of lines, by index in `lines`.
 
         Their lines have the same text as then. `first` is the window's first line, counted from 0.
         """
-        found = {}
+        results = {}
         begin, end = np.searchsorted(self._numbers, [first, first + len(lines)])
         for offset in self._offsets[begin:end]:
             self._file.seek(offset)
             number, text, translations = _parsed(self._file.readline())
             if lines[number - first] == text:
-                found[number - first] = translations
+                results[number - first] = translations
             else:
                 self._num_replaced += 1
-        self.num_used += len(found)
-        return found
+        self.num_used += len(results)
+        return results
 
     def add(
         self, first: int, lines: Sequence[str], translations: Mapping[int, list[Translation]]
     ) -> None:
-        """Adds translations, by place in `lines`; not those of empty or untranslated lines.
+        """Adds translations, by index in `lines`; not those of empty or untranslated lines.
 
         `first` is the number of the window's first line, counted from 0.
         """
         records = [
-            json.dumps([first + place, lines[place], found], ensure_ascii=False)
-            for place, found in translations.items()
-            if not found[0].problem and found[0] != EMPTY
+            json.dumps([first + i, lines[i], results], ensure_ascii=False)
+            for i, results in translations.items()
+            if not results[0].problem and results[0] != EMPTY
         ]
         with self._one_line_errors():
             self._appended.write("".join(f"{record}\n" for record in records))
@@ -165,7 +159,12 @@ class KeptTranslations:
             )
 
 
+def _whole(lines):
+    """Yields the lines that have an end."""
+    return (line for line in lines if line.endswith(b"\n"))
+
+
 def _parsed(line):
     """Parses a record: (number, text, translations)."""
     number, text, translations = json.loads(line)
-    return int(number), text, [Translation(*each) for each in translations]
+    return int(number), text, [Translation(*fields) for fields in translations]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
-from nmt_zoo.data_pipeline.tokenization.vocabularies import SIGNS, UNK_ID
+from nmt_zoo.data_pipeline.tokenization.vocabularies import PLACEHOLDERS, UNK_ID
 
 # E-mail and web addresses, placeholders, tags and entities.
 TECHNICAL = "|".join(
@@ -85,7 +85,7 @@ class KeptParts:
         line, *ends = self._without_ends(line)
         original, line = line, self._in_small_letters(line)
         parts, hidden, end = {}, [], 0
-        signs = (sign for sign in SIGNS if sign not in line)
+        signs = (sign for sign in PLACEHOLDERS if sign not in line)
         # Where no sign is left, parts stay in the line.
         for (first, last), sign in zip(self._spans(line), signs, strict=False):
             before, after = line[:first][-1:].strip(), line[last:][:1].strip()
@@ -204,7 +204,9 @@ class KeptParts:
 
 def can_keep(tokenizer: Tokenizer) -> bool:
     """Returns whether both vocabularies of a tokenizer can write the signs."""
-    return not any(UNK_ID in v.encode(SIGNS[:1])[0] for v in (tokenizer.source, tokenizer.target))
+    return not any(
+        UNK_ID in v.encode(PLACEHOLDERS[:1])[0] for v in (tokenizer.source, tokenizer.target)
+    )
 
 
 def _touches(in_source, in_text):

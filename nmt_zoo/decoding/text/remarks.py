@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from nmt_zoo.decoding.text.splitting import sentences
-from nmt_zoo.decoding.text.training_text import SCRIPT, UNKNOWN, TrainingText
+from nmt_zoo.decoding.text.training_text import UNKNOWN, TrainingText
 from nmt_zoo.decoding.translator import PROBLEMS, TOO_LONG, Translation, is_unknown
 
 _MOST_NUMBERS = 10  # Most line numbers that a remark lists.
@@ -53,7 +53,7 @@ class TextRemarks:
         like, kind, example = self._training_text, "", ""
         if like:
             kind, example = like.unlike(line, translation)
-        if is_unknown and kind != SCRIPT:
+        if is_unknown:
             kind, example = UNKNOWN, ""
         self._note(kind, example)
         is_split = len(self._split(line, self._num_lines)) > 1
@@ -61,8 +61,6 @@ class TextRemarks:
             self._note(IN_PARTS)
         elif like and len(sentences(line)) > like.most_sentences:
             self._note(SEVERAL)
-        if like and translation and not kind:  # Those of unusual lines are expected to be unusual.
-            self._note(*like.unusual_length(line, translation))
         if repeated := loop(translation, line):
             self._note(LOOP, repr(repeated))
         return is_split
@@ -88,11 +86,11 @@ class TextRemarks:
 
     def take(self) -> list[str]:
         """Returns the remarks about the lines since the last call."""
-        found, self._num_taken = [*self], self._num_lines
+        taken, self._num_taken = [*self], self._num_lines
         self._counts = collections.Counter(dict.fromkeys(self._counts, 0))
         self._examples.clear()
         self._numbers.clear()
-        return found
+        return taken
 
 
 class Remarks(TextRemarks):
@@ -117,55 +115,35 @@ class Remarks(TextRemarks):
         **text: Any,
     ) -> None:
         super().__init__(**text)
-        self._replaces_unknowns = replaces_unknowns
+        self._replaces_unknowns, self._n_best = replaces_unknowns, n_best
+        self._limits = max_input_tokens, max_length
         limit = f"{max_input_tokens:,} tokens"
-        # (kind, condition on number of source tokens, all translations and the best one, whether to
-        # list line numbers). Of a line in sentences, no number of tokens is unusual.
-        self._max_length = max_length
-        self._kinds = [
-            ("empty lines, left empty", lambda length, *_: length <= 1, False),
+        reasons = {TOO_LONG: f"{TOO_LONG} of {limit}; see --long_lines"}
+        self._kinds = (  # Whether to list line numbers, and the text; reported in this order.
+            (False, "empty lines, left empty"),
             *(
-                (
-                    f"lines left untranslated ({_reason(problem, limit)})",
-                    lambda _, __, best, problem=problem: best.problem == problem,
-                    True,
-                )
+                (True, f"lines left untranslated ({reasons.get(problem, problem)})")
                 for problem in PROBLEMS
             ),
             (
+                True,
                 f"lines of more than {limit}, translated in parts"
                 + (", with one translation each" if n_best > 1 else ""),
-                lambda length, _, best: length > max_input_tokens and not best.problem,
-                True,
             ),
             (
+                False,
                 f"lines longer than any in training ({max_length:,} tokens), translated in full "
                 "but perhaps badly",
-                lambda length, _, best: (
-                    max_length < length <= max_input_tokens and not best.problem
-                ),
-                False,
             ),
+            (False, "translations cut at their length limit (see --max_length_factor)"),
+            (True, "empty translations of lines that are not empty"),
             (
-                "translations cut at their length limit (see --max_length_factor)",
-                lambda _, __, best: not best.finished,
-                False,
-            ),
-            (
-                "empty translations of lines that are not empty",
-                lambda length, _, best: length > 1 and not (best.text or best.problem),
                 True,
-            ),
-            (
                 f"lines with fewer than {n_best} different translations (see --beam_size; equal "
                 "draws of --sample count once)",
-                lambda length, found, best: (
-                    1 < length <= max_input_tokens and not best.problem and len(found) < n_best
-                ),
-                True,
             ),
-        ]
-        self._counts.update({kind: 0 for kind, *_ in self._kinds})  # Reported in this order.
+        )
+        self._counts.update({kind: 0 for _, kind in self._kinds})
 
     def add(
         self,
@@ -174,12 +152,23 @@ class Remarks(TextRemarks):
         results: Sequence[list[Translation]],
     ) -> None:
         """Adds the next lines: source ids with `</s>`, and translations, the best first."""
-        for line, ids, found in zip(lines, sources, results, strict=True):
-            unknown = len(ids) > 1 and not self._replaces_unknowns and is_unknown(ids)
-            is_split = self.add_text(line, found[0].text, unknown)
-            length = min(len(ids), self._max_length) if is_split else len(ids)
-            for kind, holds, is_numbered in self._kinds:
-                if holds(length, found, found[0]):
+        for line, ids, translations in zip(lines, sources, results, strict=True):
+            best, length, (max_input, max_trained) = translations[0], len(ids), self._limits
+            unknown = length > 1 and not self._replaces_unknowns and is_unknown(ids)
+            if self.add_text(line, best.text, unknown):
+                length = min(length, max_trained)  # Of sentences, no length is unusual.
+            fits = length <= max_input and not best.problem
+            holds = (
+                length <= 1,
+                *(best.problem == problem for problem in PROBLEMS),
+                length > max_input and not best.problem,
+                max_trained < length and fits,
+                not best.finished,
+                length > 1 and not (best.text or best.problem),
+                length > 1 and fits and len(translations) < self._n_best,
+            )
+            for (is_numbered, kind), is_such in zip(self._kinds, holds, strict=True):
+                if is_such:
                     self._note(kind, is_numbered=is_numbered)
 
 
@@ -200,12 +189,8 @@ def _triples(text):
     words = text.split()
     if len(words) < 2 or len(text) > 20 * len(words):
         words = text
-    found = collections.Counter(zip(words, words[1:], words[2:], strict=False))
-    return collections.Counter({n: c for n, c in found.items() if 20 * c >= len(words)})
-
-
-def _reason(problem, limit):
-    return f"{problem} of {limit}; see --long_lines" if problem == TOO_LONG else problem
+    counts = collections.Counter(zip(words, words[1:], words[2:], strict=False))
+    return collections.Counter({n: c for n, c in counts.items() if 20 * c >= len(words)})
 
 
 def _listed(numbers, count):

@@ -43,8 +43,8 @@ def sentences(line: str) -> list[str]:
         if has_word and has_next:
             bounds.append(start)
         has_word = has_word or has_next
-    found = [line[i:j].strip() for i, j in itertools.pairwise([*bounds, len(line)])]
-    return found if len(found) > 1 else [line]
+    split = [line[i:j].strip() for i, j in itertools.pairwise([*bounds, len(line)])]
+    return split if len(split) > 1 else [line]
 
 
 def _ends(line, stop):

@@ -3,18 +3,17 @@
 import contextlib
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from nmt_zoo.common.files import growing_file
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.text_form import is_blank
-from nmt_zoo.decoding.text.input_text import InputText
+from nmt_zoo.decoding.text.input_text import InputText, windows
 from nmt_zoo.decoding.text.kept import KeptTranslations
 from nmt_zoo.decoding.text.ranking import NBestList, ranked_lines
 from nmt_zoo.decoding.text.remarks import Remarks
-from nmt_zoo.decoding.text.streaming import translations, windows
-from nmt_zoo.decoding.translator import Translator
+from nmt_zoo.decoding.translator import Translation, Translator
 
 if TYPE_CHECKING:
     from nmt_zoo.decoding.scoring import Scorer
@@ -91,6 +90,34 @@ def translate_text(
     return outputs, kept.num_used if kept else 0
 
 
+def translations(
+    translator: Translator,
+    window: tuple[int, Sequence[str]],
+    n_best: int = 1,
+    kept: KeptTranslations | None = None,
+    advance: Callable[[int], None] = lambda count: None,
+) -> list[list[Translation]]:
+    """Translates a window as `Translator.translate`, except lines translated by an earlier run.
+
+    `advance` is called with the number of lines that are done, after every batch.
+    """
+    first, lines = window
+    results = kept.take(first, lines) if kept else {}
+    todo = [i for i in range(len(lines)) if i not in results]
+
+    def done(batch):
+        batch = {todo[i]: result for i, result in batch.items()}
+        results.update(batch)
+        if kept and batch:
+            kept.add(first, lines, batch)
+        advance(len(batch))
+
+    advance(len(results))
+    numbers = [first + i + 1 for i in todo]
+    translator.translate([lines[i] for i in todo], n_best, numbers=numbers, done=done)
+    return [results[i] for i in range(len(lines))]
+
+
 def score_text(text: InputText, scorer: "Scorer", output: Output, formatted: Callable) -> None:
     """Scores given translations, which are the only reference of the text."""
     (targets,) = map(iter, text.references)
@@ -110,9 +137,9 @@ def rank_text(text: InputText, scorer: "Scorer", output: Output, n_best: NBestLi
     """Scores and sorts the translations of each line; the size of the text is known."""
 
     def lines_of(window, advance):
-        found = ranked_lines(scorer, n_best, window)
+        ranked = ranked_lines(scorer, n_best, window)
         advance(len(window[1]))
-        return found
+        return ranked
 
     with contextlib.ExitStack() as stack:
         _write_all(text, lines_of, output, "scoring", stack)
@@ -129,6 +156,6 @@ def _write_all(text, lines_of, output, name, stack, remarks=None):
     for window in windows(text.read, output.batch_size):
         write(lines_of(window, advance))
         if remarks and text.prompts:
-            found = remarks.take()
-            for remark in found if any(map(str.strip, window[1])) else ():
+            taken = remarks.take()
+            for remark in taken if any(map(str.strip, window[1])) else ():
                 print(remark, file=sys.stderr)

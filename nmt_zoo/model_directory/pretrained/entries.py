@@ -54,7 +54,7 @@ def entries_of(listed: Listed) -> Entries:
             f" found {listed.pad}, {listed.unk} and {listed.eos}"
         )
     others = [i for i in range(size) if i not in specials]
-    texts, controls, signs = [], set(), _signs(listed)
+    texts, controls, tokens = [], set(), _language_tokens(listed)
     for i in others:
         piece = listed.pieces[i]
         if piece is None or piece in SPECIALS:
@@ -62,16 +62,16 @@ def entries_of(listed: Listed) -> Entries:
             controls.add(piece)
         elif TAG.fullmatch("▁" + piece):
             piece = "▁" + piece  # As it stands in a text.
-        elif piece in signs:
+        elif piece in tokens:
             controls.add(piece)
         texts.append(piece)
     models = [read_bytes(path) for path in listed.files]
-    known = {*texts, *SPECIALS}
+    listed_pieces = {*texts, *SPECIALS}
     unlisted = dict.fromkeys(
         piece
         for model, path in zip(models, listed.files, strict=True)
         for piece in pieces_of(model, path)
-        if piece not in known
+        if piece not in listed_pieces
     )
     entries = [*SPECIALS, *texts, *unlisted]
     if len({*entries}) < len(entries) or not all(entries):
@@ -89,16 +89,16 @@ def entries_of(listed: Listed) -> Entries:
     )
 
 
-def _signs(listed):
+def _language_tokens(listed):
     return {*(listed.languages.signs.values() if listed.languages else ())}
 
 
 def _check_fit(models, texts, listed):
     """Raises `UserError` if a SentencePiece model belongs to another vocabulary."""
-    known = {*texts}
+    pieces_listed = {*texts}
     for model, path in zip(models, listed.files, strict=True):
         pieces = pieces_of(model, path)
-        missing = sum(piece not in known for piece in pieces)
+        missing = sum(piece not in pieces_listed for piece in pieces)
         if 2 * missing > len(pieces):
             raise UserError(
                 f"{path}: {missing:,} of its {len(pieces):,} pieces have no entry in the "

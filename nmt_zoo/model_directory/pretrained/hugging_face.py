@@ -102,12 +102,12 @@ _FAIRSEQ = ("<s>", "<pad>", "</s>", "<unk>")  # The first entries of fairseq's v
 def read_json(path: Path) -> Any:
     """Reads a JSON file; raises `UserError` if it is damaged or no object."""
     try:
-        found = json.loads(read_bytes(path).decode())
+        record = json.loads(read_bytes(path).decode())
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: damaged ({str(error)[:100]}); expected JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(record, dict):
         raise UserError(f"{path}: expected an object, {{...}}")
-    return found
+    return record
 
 
 def read_folder(folder: Path) -> tuple[dict[str, Any], list[Listed], Arrays]:
@@ -177,10 +177,10 @@ def settings_of(config: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _rate(config, name, path):
-    found = config.get(name, 0.0)
-    if type(found) not in (int, float) or not 0 <= found < 1:
-        raise UserError(f"{path}: {name} is {found!r}, expected a number from 0 to 1")
-    return float(found)
+    rate = config.get(name, 0.0)
+    if type(rate) not in (int, float) or not 0 <= rate < 1:
+        raise UserError(f"{path}: {name} is {rate!r}, expected a number from 0 to 1")
+    return float(rate)
 
 
 def listed_entries(config: dict[str, Any], folder: Path) -> list[Listed]:
@@ -194,16 +194,16 @@ def listed_entries(config: dict[str, Any], folder: Path) -> list[Listed]:
     model, size = read_bytes(names[0]), config["vocab_size"]
     if config["model_type"] == "m2m_100" and (folder / "vocab.json").exists():
         pieces = by_id(read_json(folder / "vocab.json"), size, folder / "vocab.json")
-        signs = [f"__{language}__" for language in _M2M_LANGUAGES.split()]
+        tokens = [f"__{language}__" for language in _M2M_LANGUAGES.split()]
         first = max(i for i, piece in enumerate(pieces) if piece is not None) + 1
     else:
         pieces = [*_FAIRSEQ, *pieces_of(model, names[0])]
         first = len(pieces)
         pieces = [*pieces, *[None] * (size - len(pieces))][:size]
-        signs = _MBART_LANGUAGES.split() if config["model_type"] == "mbart" else []
+        tokens = _MBART_LANGUAGES.split() if config["model_type"] == "mbart" else []
     added = _added_tokens(folder)
     if not added:
-        added = {sign: first + i for i, sign in enumerate(signs)}
+        added = {token: first + i for i, token in enumerate(tokens)}
     for piece, i in added.items():
         if not (type(i) is int and 0 <= i < size):
             raise UserError(f"{folder}: the token {piece!r} has the id {i!r}, not below {size}")
@@ -274,32 +274,32 @@ def by_id(vocabulary: dict[str, Any], size: int, path: Path) -> list[str | None]
 
 def _added_tokens(folder):
     """Returns the ids of languages and other added tokens; {} if no file has them."""
-    found = {}
+    ids = {}
     config, added, whole = (
         read_json(folder / name) if (folder / name).exists() else {}
         for name in ("tokenizer_config.json", "added_tokens.json", "tokenizer.json")
     )
     try:
-        found = {x["content"]: x["id"] for x in whole.get("added_tokens", [])}
-        found.update(added)
+        ids = {x["content"]: x["id"] for x in whole.get("added_tokens", [])}
+        ids.update(added)
         of_config = config.get("added_tokens_decoder", {})
-        found.update({about["content"]: int(i) for i, about in of_config.items()})
+        ids.update({token["content"]: int(i) for i, token in of_config.items()})
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise UserError(f"{folder}: damaged list of added tokens ({error})") from None
-    return found if any(_language(piece) for piece in found) else {}
+    return ids if any(_language(piece) for piece in ids) else {}
 
 
 _LANGUAGE = re.compile("__([a-z]{2,3})__|([a-z]{2}_[A-Z]{2})|([a-z]{3}_[A-Z][a-z]{3})")
 
 
 def _language(piece):
-    found = _LANGUAGE.fullmatch(piece)
-    return next(filter(None, found.groups())) if found else None
+    match = _LANGUAGE.fullmatch(piece)
+    return next(filter(None, match.groups())) if match else None
 
 
 def _languages(pieces, on_source):
-    signs = {_language(p): p for p in pieces if p and _language(p)}
-    return Languages(signs, on_source) if signs else None
+    tokens = {_language(p): p for p in pieces if p and _language(p)}
+    return Languages(tokens, on_source) if tokens else None
 
 
 def read_weights(folder: Path) -> Arrays:
@@ -309,10 +309,10 @@ def read_weights(folder: Path) -> Arrays:
         if (folder / name).exists():
             return read_tensors(folder / name)
         if index.exists():
-            found = {}
+            tensors = {}
             for file in weight_files(index):
-                found.update(read_tensors(folder / file))
-            return found
+                tensors.update(read_tensors(folder / file))
+            return tensors
     raise UserError(f"{folder}: no weights; expected {' or '.join(WEIGHTS)}")
 
 
@@ -336,14 +336,14 @@ def named_as_ours(
     `entries` are of both sides, or of each.
     Raises UserError: a tensor is missing, has another shape, or is not known.
     """
-    left, found = dict(tensors), {}
+    left, weights = dict(tensors), {}
     source, target = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
     if len(entries) == 1:
         source = target = "model.shared.weight"
     else:
         left.pop("model.shared.weight", None)
         table = _table(left, source, entries[0].rows, settings, folder)
-        found["source_embedding/embeddings"] = table[entries[0].rows]
+        weights["source_embedding/embeddings"] = table[entries[0].rows]
     rows = entries[-1].rows
     table = _table(left, target, rows, settings, folder)
     for copy in _COPIES if len(entries) == 1 else _COPIES[:1]:
@@ -353,23 +353,23 @@ def named_as_ours(
                 f"{folder}: {copy} differs from {target}; models whose embeddings are not shared "
                 "are not read"
             )
-    found["target_embedding/embeddings"] = table[rows]
+    weights["target_embedding/embeddings"] = table[rows]
     bias = left.pop("final_logits_bias", np.zeros([1, len(table)], np.float32))
     if bias.size != len(table):
         raise UserError(f"{folder}: final_logits_bias has {bias.size} numbers, not {len(table)}")
-    found["output_bias"] = bias.reshape(-1)[rows]
-    found["output_bias"][entries[-1].never] = MASKED
+    weights["output_bias"] = bias.reshape(-1)[rows]
+    weights["output_bias"][entries[-1].never] = MASKED
     for side, start in (("encoder", "source_input"), ("decoder", "target_input")):
-        _take_positions(left, found, f"model.{side}", start, settings, folder)
-        _take_layers(left, found, side, settings[f"num_{side}_layers"], folder)
+        _take_positions(left, weights, f"model.{side}", start, settings, folder)
+        _take_layers(left, weights, side, settings[f"num_{side}_layers"], folder)
         if settings.get("norm_embeddings"):
-            _take_pair(left, found, f"model.{side}.layernorm_embedding", f"{start}/norm", folder)
+            _take_pair(left, weights, f"model.{side}.layernorm_embedding", f"{start}/norm", folder)
         if settings["norm"] == "pre":
-            _take_pair(left, found, f"model.{side}.layer_norm", f"{side}/norm", folder)
+            _take_pair(left, weights, f"model.{side}.layer_norm", f"{side}/norm", folder)
     if left:
         names = ", ".join(sorted(left)[:3])
         raise UserError(f"{folder}: tensors that no known model has: {names}; it is not read")
-    return {f"model/{name}": array for name, array in found.items()}
+    return {f"model/{name}": array for name, array in weights.items()}
 
 
 # Tensors that are copies of the target's embeddings; the last two only if both sides share them.
@@ -396,27 +396,27 @@ def _take(tensors, name, folder):
     return tensors.pop(name)
 
 
-def _take_positions(left, found, theirs, ours, settings, folder):
+def _take_positions(left, weights, theirs, ours, settings, folder):
     vectors = left.pop(f"{theirs}.embed_positions.weight", None)
     if settings["positions"] == "learned":
         if vectors is None:
             raise UserError(f"{folder}: no tensor {theirs}.embed_positions.weight")
-        found[f"{ours}/positions/vectors"] = vectors[2:]  # fairseq counts positions from 2.
+        weights[f"{ours}/positions/vectors"] = vectors[2:]  # fairseq counts positions from 2.
     left.pop(f"{theirs}.embed_positions.weights", None)  # Sinusoids, which are computed here.
 
 
-def _take_layers(left, found, side, count, folder):
+def _take_layers(left, weights, side, count, folder):
     parts = {**_PARTS, **_SUBLAYERS[side]}
     for layer in range(count):
         for theirs, ours in parts.items():
             if side == "decoder" or not theirs.startswith("encoder_attn"):
                 name = f"model.{side}.layers.{layer}.{theirs}"
-                _take_pair(left, found, name, f"{side}/layer_{layer}/{ours}", folder)
+                _take_pair(left, weights, name, f"{side}/layer_{layer}/{ours}", folder)
 
 
-def _take_pair(left, found, theirs, ours, folder):
+def _take_pair(left, weights, theirs, ours, folder):
     weight, bias = (_take(left, f"{theirs}.{name}", folder) for name in ("weight", "bias"))
     if ours.endswith("norm"):
-        found[f"{ours}/gamma"], found[f"{ours}/beta"] = weight, bias
+        weights[f"{ours}/gamma"], weights[f"{ours}/beta"] = weight, bias
     else:
-        found[f"{ours}/kernel"], found[f"{ours}/bias"] = np.transpose(weight), bias
+        weights[f"{ours}/kernel"], weights[f"{ours}/bias"] = np.transpose(weight), bias

@@ -86,18 +86,18 @@ def licence_of(folder: Path) -> str:
     """Returns the licence that the head of README.md names; "" if there is none."""
     path = folder / "README.md"
     head = read_bytes(path).decode(errors="replace")[:5000] if path.is_file() else ""
-    found = _LICENCE.search(head) if head.startswith("---") else None
-    return found[1].strip() if found else ""
+    match = _LICENCE.search(head) if head.startswith("---") else None
+    return match[1].strip() if match else ""
 
 
 def _checksums(folder):
     """Returns the SHA-256 sums of the files that were read."""
-    found = {}
+    checksums = {}
     for path in sorted(folder.iterdir()):
         if path.name in hugging_face.SMALL_FILES or path.suffix in _ENDINGS:
             digest = hashlib.sha256()
             with open(path, "rb") as file:
                 for part in iter(lambda: file.read(1 << 20), b""):
                     digest.update(part)
-            found[path.name] = digest.hexdigest()
-    return found
+            checksums[path.name] = digest.hexdigest()
+    return checksums

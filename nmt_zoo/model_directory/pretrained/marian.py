@@ -61,20 +61,20 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], list[Listed], Arrays]:
             f"{folder / DECODER}: several models, or a vocabulary for each side; expected one "
             "model with one vocabulary"
         )
-    found = read_tensors(weights)
-    if _CONFIG not in found:
+    arrays = read_tensors(weights)
+    if _CONFIG not in arrays:
         raise UserError(f"{weights}: no {_CONFIG}; expected a model of Marian")
-    text = found.pop(_CONFIG).tobytes().rstrip(b"\0").decode(errors="replace")
+    text = arrays.pop(_CONFIG).tobytes().rstrip(b"\0").decode(errors="replace")
     config = _fields(text.splitlines())
     settings = _settings(config, weights)
-    table = found.pop("Wemb", None)
+    table = arrays.pop("Wemb", None)
     if table is None or table.ndim != 2:
         raise UserError(f"{weights}: no table of embeddings, Wemb")
     pieces = [*_vocabulary(vocabularies[0], len(table)), None]
     padding = len(table)  # It is not in the file: the decoder starts with zeros.
     if not {"</s>", "<unk>"} <= {*pieces}:
         raise UserError(f"{vocabularies[0]}: no entries </s> and <unk>")
-    tensors = _by_names_of_the_hub(found, settings, weights)
+    tensors = _by_names_of_the_hub(arrays, settings, weights)
     tensors["model.shared.weight"] = np.pad(table, ((0, 1), (0, 0)))
     bias = tensors.get("final_logits_bias", np.zeros(padding, np.float32)).reshape(-1)
     tensors["final_logits_bias"] = np.pad(bias, (0, 1), constant_values=MASKED)
@@ -85,16 +85,16 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], list[Listed], Arrays]:
 
 def _fields(lines):
     """Reads the keys of YAML without indentation; a value is a text, or a list of texts."""
-    found, key = {}, ""
+    fields, key = {}, ""
     for line in lines:
         if item := re.fullmatch(r" *- *(.*)", line):
-            if not isinstance(found.get(key), list):
-                found[key] = []
-            found[key].append(item[1].strip().strip("\"'"))
+            if not isinstance(fields.get(key), list):
+                fields[key] = []
+            fields[key].append(item[1].strip().strip("\"'"))
         elif pair := re.fullmatch(r"([\w:-]+): *(.*)", line):
             key = pair[1]
-            found[key] = pair[2].strip().strip("\"'")
-    return found
+            fields[key] = pair[2].strip().strip("\"'")
+    return fields
 
 
 def _files(names, folder, path):
@@ -154,7 +154,7 @@ def _settings(config, path):
 
 def _vocabulary(path, size):
     """Reads a vocabulary of Marian: a piece, quoted where YAML asks for it, and its id a line."""
-    found, key = {}, None
+    ids, key = {}, None
     for number, line in enumerate(read_lines(path), 1):
         if line.startswith("? "):  # A long piece; its id follows in a line of its own.
             key = line[2:]
@@ -162,8 +162,8 @@ def _vocabulary(path, size):
         match = _ENTRY.fullmatch(line if key is None else f"{key}{line}")
         if match is None:
             raise UserError(f"{path}, line {number}: {line[:60]!r}; expected a piece and its id")
-        found[_unquoted(match[1])], key = int(match[2]), None
-    return by_id(found, size, path)
+        ids[_unquoted(match[1])], key = int(match[2]), None
+    return by_id(ids, size, path)
 
 
 def _unquoted(text):
@@ -176,20 +176,20 @@ def _unquoted(text):
     return text[1:-1].replace("''", "'") if text.startswith("'") and len(text) > 1 else text
 
 
-def _by_names_of_the_hub(found, settings, path):
+def _by_names_of_the_hub(arrays, settings, path):
     """Renames the tensors of all layers, with `weight` as `[out, in]`."""
     tensors = {}
     for *theirs, ours, is_kernel in _names(settings):
         for name, part in zip(theirs, ("weight", "bias"), strict=True):
-            if name not in found:
+            if name not in arrays:
                 raise UserError(f"{path}: no tensor {name}; damaged or incomplete")
-            array = found.pop(name)
+            array = arrays.pop(name)
             is_matrix = is_kernel and part == "weight"
             tensors[f"{ours}.{part}"] = array.T if is_matrix else array.squeeze()
-    if "decoder_ff_logit_out_b" in found:
-        tensors["final_logits_bias"] = found.pop("decoder_ff_logit_out_b")
+    if "decoder_ff_logit_out_b" in arrays:
+        tensors["final_logits_bias"] = arrays.pop("decoder_ff_logit_out_b")
     # What is left is refused by name later.
-    return {**tensors, **found}
+    return {**tensors, **arrays}
 
 
 def _names(settings):

@@ -130,7 +130,7 @@ class CTranslate2Engine:
         self._ids = {piece: i for i, piece in enumerate(self._pieces)}
         self._never = [[self._pieces[i]] for i in (PAD_ID, BOS_ID)]
         # A target language: how each translation begins.
-        sign = tokenizer.target.sign
+        sign = tokenizer.target.language_token
         self._beginning = None if sign is None else [self._pieces[sign]]
 
     def count_params(self) -> int:

@@ -131,7 +131,7 @@ class ServingModule(tf.Module):
         self.max_input_tokens = max_input_tokens
         self.context_sentences = context_sentences
         # The target language is how every translation begins.
-        self.options = SearchOptions(**search, first=self.target.sign)
+        self.options = SearchOptions(**search, first=self.target.language_token)
         self.max_beam_size = max_beam_size or self.options.beam_size
         widest = self.options._replace(beam_size=self.max_beam_size)
         self._search = make_search(model, self.options)

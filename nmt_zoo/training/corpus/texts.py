@@ -74,7 +74,7 @@ class PairText(NamedTuple):
 
     def record(self, options: dict[str, Any]) -> TrainingText:
         """Reads the training text once; returns what it is like, a `TrainingText`."""
-        return TrainingText.of(self.train[0].plain, self.train[1], options["context_sentences"])
+        return TrainingText.of(self.train[0].plain, options["context_sentences"])
 
     def train_tokenizer(self, options: dict[str, Any]) -> Tokenizer:
         """Makes the `Tokenizer` of a new run; reports what a ready one cannot write."""

@@ -61,7 +61,7 @@ class PenaltyChoice:
             its `tokenize`, and the number of `lines` and `beam_size` behind it. None if fewer than
             `LEAST_LINES` lines were translated.
         """
-        options = SearchOptions(first=self.tokenizer.target.sign)
+        options = SearchOptions(first=self.tokenizer.target.language_token)
         search = make_search(self.model, options, each_sentence=True)
         outputs, count = {penalty: [] for penalty in PENALTIES}, 0
         while count < len(self.pairs) and not is_late():

@@ -165,7 +165,7 @@ def test_the_search_begins_with_the_language_and_every_way_to_run_agrees(made, k
     translator = Translator(model, tokenizer, beam_size=2, max_length_extra=4)
     found = [some[0] for some in translator.translate(["the dog runs .", "", "big house"])]
     if kind in CODES:
-        sign = tokenizer.target.sign
+        sign = tokenizer.target.language_token
         assert sign is not None and found[0].ids[0] == found[2].ids[0] == sign
         assert CODES[kind].format("de") not in found[0].text
     assert found[1].text == ""

@@ -93,7 +93,7 @@ def test_the_axes_of_vocabularies_are_found_by_what_they_count():
 
 
 def test_the_record_of_the_training_text_includes_that_of_the_first_model(tmp_path):
-    first, second = (TrainingText.of([line], [line]) for line in ("a dog", "ein Hund"))
+    first, second = (TrainingText.of([line]) for line in ("a dog", "ein Hund"))
     text = SimpleNamespace(record=lambda options: second)
     options = {"init_from": str(tmp_path)}
     assert _record(text, options) is None  # It is not known what the first model has seen.

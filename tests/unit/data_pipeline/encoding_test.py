@@ -14,7 +14,6 @@ from nmt_zoo.common.files import write_lines
 from nmt_zoo.data_pipeline import encoding
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, PairFilter
 from nmt_zoo.data_pipeline.encoding import (
-    encode_lines,
     encode_pairs,
     encoded_chunks,
     text_hash,
@@ -63,13 +62,6 @@ def test_many_lines_are_encoded_in_order(tokenizer, tmp_path):
     lines = [f"{'a ' * (i % 3)}b" for i in range(25_000)]
     corpus = encode_pairs(lines, lines, tokenizer, tmp_path).corpus
     assert rows_of(corpus.target) == tokenizer.target.encode(lines)
-
-
-def test_taken_rows_are_those_asked_for_in_their_order(tokenizer):
-    lines = ["a b c", "", "d", "e f"]
-    side = encode_lines(tokenizer.source, lines)
-    taken = side.take(np.array([3, 1, 3, 0]))
-    assert rows_of(taken) == tokenizer.source.encode([lines[i] for i in (3, 1, 3, 0)])
 
 
 def test_text_of_files_is_encoded_as_that_of_lists(tokenizer, corpus, files, tmp_path):

@@ -18,10 +18,15 @@ def text(folder, count=400, name="a"):
     sources = [f"sentence {rng.randrange(count // 2)}" for _ in range(count)]
     targets = [f"{source} translated {i}" for i, source in enumerate(sources)]
     sources[7], targets[8], sources[9] = "", "\u00a0\u200b", "x" * 2000
-    paths = [folder / f"{name}.en", folder / f"{name}.de"]
-    for path, lines in zip(paths, (sources, targets), strict=True):
+    return written(folder, sources, targets, name)
+
+
+def written(folder, sources, targets=None, name="a"):
+    """Writes two sides, by default the same; returns their `Split`."""
+    split = Split(folder / f"{name}.en", folder / f"{name}.de")
+    for path, lines in zip(split, (sources, targets or sources), strict=True):
         write_lines(path, lines)
-    return Split(*paths)
+    return split
 
 
 def pairs(split):
@@ -47,10 +52,8 @@ def test_no_source_sentence_is_on_both_sides_and_every_pair_is_counted(tmp_path)
 
 
 def test_no_target_sentence_is_on_both_sides_for_a_model_that_reads_targets_only(tmp_path):
-    paths = tmp_path / "a.en", tmp_path / "a.de"
-    write_lines(paths[0], [f"sentence {i}" for i in range(400)])
-    write_lines(paths[1], [f"Satz {i % 100}" for i in range(400)])
-    whole = Split(*paths)
+    sources, targets = zip(*((f"sentence {i}", f"Satz {i % 100}") for i in range(400)), strict=True)
+    whole = written(tmp_path, sources, targets)
     found = hold_out(whole, tmp_path / "out", valid_size=20, by_target=True)
     targets = [{target for _, target in pairs(found.splits[name])} for name in ("train", "valid")]
     assert len(targets[1]) == 20 and not targets[0] & targets[1]
@@ -60,11 +63,8 @@ def test_no_target_sentence_is_on_both_sides_for_a_model_that_reads_targets_only
 
 def test_a_sentence_with_other_spaces_is_the_same_sentence(tmp_path):
     sentences = [f"sentence {i}" for i in range(30)]
-    paths = tmp_path / "a.en", tmp_path / "a.de"
-    for path in paths:
-        others = ["  " + line.replace(" ", " \u00a0") + "\u200b " for line in sentences]
-        write_lines(path, [*sentences, *others])
-    found = hold_out(Split(*paths), tmp_path / "out", valid_size=10)
+    others = ["  " + line.replace(" ", " \u00a0") + "\u200b " for line in sentences]
+    found = hold_out(written(tmp_path, sentences + others), tmp_path / "out", valid_size=10)
     assert (found.sizes, found.num_dropped) == ({"train": 40, "valid": 10}, 10)
     words = [
         {normalised(source) for source, _ in pairs(found.splits[name])}
@@ -87,23 +87,19 @@ def test_the_same_text_is_divided_alike_and_only_once(tmp_path):
 
 
 def test_a_text_that_repeats_its_sentences_keeps_most_of_its_pairs(tmp_path):
-    paths = tmp_path / "a.en", tmp_path / "a.de"
-    for path in paths:
-        write_lines(path, [f"sentence {i % 40}" for i in range(400)])
-    found = hold_out(Split(*paths), tmp_path / "out")
+    whole = written(tmp_path, [f"sentence {i % 40}" for i in range(400)])
+    found = hold_out(whole, tmp_path / "out")
     assert (found.sizes, found.num_dropped) == ({"train": 380, "valid": 2}, 18)
 
 
 def test_of_fewer_than_twenty_sentences_none_is_held_out_unasked(tmp_path):
-    paths = tmp_path / "a.en", tmp_path / "a.de"
-    for path in paths:
-        write_lines(path, [f"sentence {i % 19}" for i in range(60)])
-    found = hold_out(Split(*paths), tmp_path / "out")
+    whole = written(tmp_path, [f"sentence {i % 19}" for i in range(60)])
+    found = hold_out(whole, tmp_path / "out")
     assert found.sizes == {"train": 60} and "valid" not in found.splits
-    assert hold_out(Split(*paths), tmp_path / "out", valid_size=1).sizes["valid"] == 1
+    assert hold_out(whole, tmp_path / "out", valid_size=1).sizes["valid"] == 1
 
 
-def test_several_corpora_stay_apart(tmp_path):
+def test_several_corpora_stay_apart_in_a_folder_without_a_comma(tmp_path):
     both = [text(tmp_path, 200, "a"), text(tmp_path, 300, "b")]
     joined = Split(*(",".join(map(str, side)) for side in zip(*both, strict=True)))
     found = hold_out(joined, tmp_path / "out", valid_size=40)
@@ -111,6 +107,10 @@ def test_several_corpora_stay_apart(tmp_path):
     assert len(files) == 2
     for path, corpus in zip(files, both, strict=True):
         assert set(read_lines(path)) <= set(read_lines(corpus.source))
+    with pytest.raises(UserError, match="x,y: the name has a comma"):
+        hold_out(joined, tmp_path / "x,y", valid_size=5)
+    one = hold_out(both[0], tmp_path / "x,y", valid_size=5)
+    assert len(pairs(one.splits["valid"])) == 5
 
 
 def test_a_language_model_needs_only_targets(tmp_path):
@@ -118,34 +118,22 @@ def test_a_language_model_needs_only_targets(tmp_path):
     assert found.splits["valid"].source == "" and len(read_lines(found.splits["valid"].target)) == 5
 
 
-def test_too_little_text_is_an_error(tmp_path):
-    with pytest.raises(UserError, match=r"a\.en: \d+ different .*too few to hold out 200"):
-        hold_out(text(tmp_path), tmp_path / "out", valid_size=150, test_size=50)
-
-
-def test_too_large_a_test_is_an_error_that_names_its_flag_alone(tmp_path):
-    with pytest.raises(UserError, match=r"hold out 400; give a smaller --test_size$"):
-        hold_out(text(tmp_path), tmp_path / "out", valid_size=0, test_size=400)
+@pytest.mark.parametrize(
+    ("sizes", "error"),
+    [
+        ({"valid_size": 150, "test_size": 50}, r"a\.en: \d+ different .*too few to hold out 200"),
+        ({"valid_size": 0, "test_size": 400}, r"hold out 400; give a smaller --test_size$"),
+    ],
+)
+def test_too_little_text_is_an_error(tmp_path, sizes, error):
+    with pytest.raises(UserError, match=error):
+        hold_out(text(tmp_path), tmp_path / "out", **sizes)
 
 
 def test_a_corpus_of_which_nothing_is_left_is_an_error(tmp_path):
-    one = Split(tmp_path / "one.en", tmp_path / "one.de")
-    for path in one:
-        write_lines(path, ["a sentence"])
+    one = written(tmp_path, ["a sentence"], name="one")
     whole = text(tmp_path, 60)
     joined = Split(*(f"{a},{b}" for a, b in zip(whole, one, strict=True)))
     count = len({source for source, target in pairs(joined) if source and target.strip()})
     with pytest.raises(UserError, match=r"one\.en: all of its 1 lines are held out"):
         hold_out(joined, tmp_path / "out", valid_size=count - 2)
-
-
-def test_the_name_of_the_folder_may_have_a_comma(tmp_path):
-    found = hold_out(text(tmp_path), tmp_path / "a,b", valid_size=5)
-    assert len(pairs(found.splits["valid"])) == 5
-
-
-def test_the_folder_of_several_corpora_may_not_have_a_comma(tmp_path):
-    both = [text(tmp_path, 200, "a"), text(tmp_path, 300, "b")]
-    joined = Split(*(",".join(map(str, side)) for side in zip(*both, strict=True)))
-    with pytest.raises(UserError, match="x,y: the name has a comma"):
-        hold_out(joined, tmp_path / "x,y", valid_size=5)

@@ -160,27 +160,6 @@ def test_all_other_columns_of_a_tsv_are_references(write):
             reference_texts(reference, source, ["a", "d"])
 
 
-FAULTS = {
-    "columns that differ": ("x.tsv", "a\tb\tc\nd\te\n", "line 2: expected 3 columns"),
-    "one column": ("x.tsv", "a\n", "line 1: expected source and target with one tab"),
-    "no such column": ("x.tsv", "a\tb\n", "line 1: has 2 columns; there is no column 9"),
-    "not UTF-8": ("x.en", b"a\nb\xff\n", "x.en, line 2: not UTF-8"),
-    "empty": ("x.en", "", "x.en: empty"),
-    "tabs": ("x.tsv", "a\tb\n", "--input_column=1"),
-    "no segment": ("x.sgm", "<doc></doc>", "x.sgm: expected <seg id="),
-    "a segment without an end": (
-        "x.sgm",
-        SGML.replace("dog</seg>", "dog"),
-        "x.sgm, line 3, document 'a', segment '1'",
-    ),
-    "a segment that occurs twice": (
-        "x.sgm",
-        SGML.replace('id="2"', 'id="1"'),
-        "x.sgm, line 4, document 'a', segment '1': appears twice",
-    ),
-}
-
-
 def test_references_that_do_not_fit_are_refused(write):
     source = write("src.sgm", SGML)
     for text, expected in (

@@ -225,27 +225,19 @@ def test_a_last_record_that_was_cut_short_is_dropped_and_another_damaged_one_nam
         read_records(path)
 
 
-UNFIT = {
-    "[]": "no record",
-    "7": "no record",
-    "{}": "its kind is not one of train, valid",
-    '{"kind": "foo"}': "its kind is not one of train, valid",
-    '{"kind": ["train"]}': "its kind",
-    '{"kind": "train"}': "its step is not a whole number",
-    '{"kind": "train", "step": "7"}': "its step is not a whole number",
-    '{"kind": "train", "step": 7.5}': "its step is not a whole number",
-    '{"kind": "train", "step": true}': "its step is not a whole number",
-    '{"kind": "train", "step": -1}': "its step is not a whole number",
-    '{"kind": "train", "step": 7}': "its seconds are not a number",
-    '{"kind": "train", "step": 7, "seconds": "1"}': "its seconds are not a number",
-    '{"kind": "train", "step": 7, "seconds": NaN}': "its seconds are not a number",
-    '{"kind": "train", "step": 7, "seconds": 1}': "it lacks nll",
-    '{"kind": "valid", "step": 7, "seconds": 1}': "it lacks perplexity",
-    '{"kind": "train", "step": 7, "seconds": 1, "nll": "2"}': "its nll is not a number",
-    '{"kind": "train", "step": 7, "seconds": 1, "nll": 2, "skipped_steps": []}': "its skipped_st",
-    '{"kind": "train", "step": 7, "seconds": 1, "nll": 1' + 400 * "0" + "}": "its nll is not",
-    100_000 * "[": "nested too deeply",
-}
+UNFIT = (
+    *("[]", "7", "{}", '{"kind": "foo"}', '{"kind": ["train"]}', '{"kind": "train"}'),
+    *(
+        f'{{"kind": "train", "step": {x}, "seconds": 1, "nll": 2}}'
+        for x in ('"7"', 7.5, "true", -1)
+    ),
+    *(f'{{"kind": "train", "step": 7, "seconds": {x}, "nll": 2}}' for x in ("null", '"1"', "NaN")),
+    *(f'{{"kind": "{kind}", "step": 7, "seconds": 1}}' for kind in ("train", "valid")),
+    '{"kind": "train", "step": 7, "seconds": 1, "nll": "2"}',
+    '{"kind": "train", "step": 7, "seconds": 1, "nll": 2, "skipped_steps": []}',
+    '{"kind": "train", "step": 7, "seconds": 1, "nll": 1' + 400 * "0" + "}",
+    100_000 * "[",
+)
 
 
 @pytest.mark.parametrize("line", UNFIT, ids=range(len(UNFIT)))
@@ -254,7 +246,8 @@ def test_a_line_that_is_no_record_is_named_also_at_the_end(tmp_path, line):
     for before, after in (([], RECORDS), (RECORDS, [])):
         lines = [*map(json.dumps, before), line, *map(json.dumps, after)]
         path.write_text("".join(f"{each}\n" for each in lines))
-        with pytest.raises(UserError, match=f"^{path}, line {len(before) + 1}: {UNFIT[line]}"):
+        fault = f"^{path}, line {len(before) + 1}: (no record of a step|nested too deeply)"
+        with pytest.raises(UserError, match=fault):
             read_records(path)
 
 

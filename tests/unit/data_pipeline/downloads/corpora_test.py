@@ -12,7 +12,7 @@ import pytest
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.datasets import DATASETS, prepare
-from nmt_zoo.data_pipeline.downloads.cleaning import KEEP_ALL, Rules
+from nmt_zoo.data_pipeline.downloads.cleaning import KEEP_ALL, CleaningOptions
 from nmt_zoo.data_pipeline.downloads.corpora import Corpus, Text
 from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
 from tests.unit.data_pipeline.published import IWSLT14, WMT14, WMT14_MADE, publish
@@ -112,7 +112,7 @@ def test_what_is_not_whole_is_made_anew(wmt14, tmp_path, name, how):
 
 def test_other_rules_make_it_anew(wmt14, tmp_path):
     make(wmt14, tmp_path)
-    make(wmt14._replace(rules=KEEP_ALL), tmp_path, offline=True)
+    make(wmt14._replace(cleaning=KEEP_ALL), tmp_path, offline=True)
     assert made(tmp_path / "corpus")["train.en"].count("\n") == 8
     make(wmt14, tmp_path, offline=True)
     assert made(tmp_path / "corpus")["train.en"] == WMT14_MADE["train.en"]
@@ -286,7 +286,7 @@ def test_a_corpus_of_ones_own_needs_a_dozen_lines(tmp_path, monkeypatch):
         size="2 pairs",
         licence="mine",
         citation="none",
-        rules=Rules(max_characters=80),
+        cleaning=CleaningOptions(max_characters=80),
     )
     monkeypatch.setitem(DATASETS, "mine_en_fr", corpus)
     with pytest.raises(UserError, match=r"downloads/mine/all\.en .*downloads/mine/all\.fr"):

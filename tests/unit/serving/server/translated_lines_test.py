@@ -11,7 +11,7 @@ from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.serving.server.refusals import Refusal
 from nmt_zoo.serving.server.translated_lines import LineTranslations
 
-TEXT = TrainingText.of(["one dog ran .", "a cat ."] * 50, ["ein Hund lief .", "Katze ."] * 50)
+TEXT = TrainingText.of(["one dog ran .", "a cat ."] * 50)
 
 
 class Queue:

@@ -15,11 +15,10 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, PieceVocab
 from nmt_zoo.decoding.alignment.aligner import Aligner
 from nmt_zoo.decoding.alignment.subword_merging import word_weights
 from nmt_zoo.decoding.text import formats
-from nmt_zoo.decoding.text.input_text import InputText, plain
+from nmt_zoo.decoding.text.input_text import InputText, plain, windows
 from nmt_zoo.decoding.text.kept import KeptTranslations
 from nmt_zoo.decoding.text.remarks import Remarks
-from nmt_zoo.decoding.text.streaming import translations, windows
-from nmt_zoo.decoding.text.whole_texts import Output, translate_text
+from nmt_zoo.decoding.text.whole_texts import Output, translate_text, translations
 from nmt_zoo.decoding.translator import TOO_LONG, Translation, Translator
 from tests.integration.models.contract_test import randomised
 from tests.odd_text import ODDITIES
