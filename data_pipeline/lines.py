@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import FilePath, decode_block, open_source
+from nmt_zoo.common.files import FilePath, decode_block, line_blocks, open_source
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.downloads import markup
 from nmt_zoo.data_pipeline.text_form import is_blank
@@ -37,9 +37,13 @@ class TextFile(NamedTuple):
             yield "\n".join(self.segments.values()).encode("utf-8")
             return
         count = 0
-        for block in _whole_blocks(self.path):
-            yield block if self.column is None else self._of_column(block, count)
-            count += block.count(b"\n") + 1
+        with open_source(self.path) as file:
+            if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+                file.seek(0)
+            for block in line_blocks(lambda: file.read(_BLOCK_BYTES)):
+                block = block.replace(b"\r\n", b"\n").removesuffix(b"\n")
+                yield block if self.column is None else self._of_column(block, count)
+                count += block.count(b"\n") + 1
 
     def _of_column(self, block, lines_before):
         lines = [line.split(b"\t") for line in block.split(b"\n")]
@@ -281,17 +285,3 @@ def _bytes_of(path):
 
 def _blocks(path):
     return (path if isinstance(path, TextFile) else TextFile(path)).blocks()
-
-
-def _whole_blocks(path):
-    with open_source(path) as file:
-        rest = file.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8)
-        while block := file.read(_BLOCK_BYTES):
-            end = block.rfind(b"\n")
-            if end < 0:
-                rest += block
-                continue
-            yield (rest + block[:end]).removesuffix(b"\r").replace(b"\r\n", b"\n")
-            rest = block[end + 1 :]
-    if rest:
-        yield rest.replace(b"\r\n", b"\n").removesuffix(b"\n")

@@ -10,7 +10,7 @@ import collections
 import itertools
 import re
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,11 +30,6 @@ _PART = 1000  # Pairs.
 _UNITS = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+|[?!]"
 )
-
-
-class _Block(NamedTuple):
-    start: int  # number of pairs before it
-    pairs: list[tuple[str, ...]]  # (source, target) of consecutive lines, in the one form
 
 
 def text_warnings(
@@ -65,12 +60,14 @@ def text_warnings(
 
 
 def _samples(sides):
-    """Returns blocks of lines, evenly spaced over a text, or all of a short text."""
+    """Returns (number of pairs before it, pairs in the one form) of blocks all over a text."""
     lines, position, size = zip(*sides, strict=True), 0, len(sides[0])
     blocks = []
-    for start in np.linspace(0, size - _BLOCK, min(size // _BLOCK, _MAX_BLOCKS), dtype=int):
+    for start in np.linspace(
+        0, size - _BLOCK, min(size // _BLOCK, _MAX_BLOCKS), dtype=int
+    ).tolist():
         pairs = itertools.islice(lines, start - position, start - position + _BLOCK)
-        blocks.append(_Block(int(start), [tuple(map(normalised, pair)) for pair in pairs]))
+        blocks.append((start, [tuple(map(normalised, pair)) for pair in pairs]))
         position = start + _BLOCK
     return blocks
 
@@ -83,7 +80,7 @@ def _units(line):
 def _scripts(train, blocks):
     """Yields a line about each side of which over 1% is in a script that under 10% have."""
     for side, name in enumerate(("source", "target")):
-        lines = {b.start + i: pair[side] for b in blocks for i, pair in enumerate(b.pairs)}
+        lines = {n: pair[side] for start, pairs in blocks for n, pair in enumerate(pairs, start)}
         scripts = {number: _main_script(line) for number, line in lines.items()}
         counts = collections.Counter(scripts.values())
         strange = [n for n, s in scripts.items() if s and counts[s] < len(lines) / 10]
@@ -104,7 +101,7 @@ def _main_script(line):
 
 def _languages(texts, blocks, held_out):
     """Yields (name, line) about each held-out text with swapped sides, or in another language."""
-    samples = zip(*(pair for block in blocks for pair in block.pairs), strict=True)
+    samples = zip(*(pair for _, pairs in blocks for pair in pairs), strict=True)
     vocabularies = [set(itertools.chain.from_iterable(map(_units, side))) for side in samples]
     for name, pairs in held_out.items():
         units = [[u for line in side for u in _units(line)] for side in zip(*pairs, strict=True)]
@@ -132,16 +129,16 @@ def _shifts(texts, blocks):
     everything = [block for name in texts for block in blocks[name]]
     fits = iter(_fits(everything) if len(everything) > 1 else ())
     for name, (source, target) in texts.items():
-        offsets = [(block, *_offset(fit)) for block, fit in zip(blocks[name], fits, strict=False)]
-        shifted = [sample for sample in offsets if sample[1]]
+        offsets = [(*block, *_offset(fit)) for block, fit in zip(blocks[name], fits, strict=False)]
+        shifted = [sample for sample in offsets if sample[2]]
         if shifted:
-            block, offset, line = shifted[0]
+            start, pairs, offset, line = shifted[0]
             yield (
                 f"the {name} text is shifted in {len(shifted)} of {len(offsets)} samples: from "
-                f"about {_place(source, block.start)} on, line n belongs to line n{offset:+} of "
-                f"{target.paths[0]} ({_quoted(block.pairs[line][0])} to "
-                f"{_quoted(block.pairs[line + offset][1])}); nothing can be learnt from such "
-                "pairs: find the line that is missing or too many before there"
+                f"about {_place(source, start)} on, line n belongs to line n{offset:+} of "
+                f"{target.paths[0]} ({_quoted(pairs[line][0])} to "
+                f"{_quoted(pairs[line + offset][1])}); nothing can be learnt from such pairs: find "
+                "the line that is missing or too many before there"
             )
 
 
@@ -153,7 +150,7 @@ def _fits(blocks):
     offset fit together far better than those of the others, and the offset is 0 in a sound text.
     The first and the last `_FARTHEST` lines of a block are left out.
     """
-    source, target = (_features([p[side] for b in blocks for p in b.pairs]) for side in (0, 1))
+    source, target = (_features([p[side] for _, pairs in blocks for p in pairs]) for side in (0, 1))
     inner = source[:, _FARTHEST:-_FARTHEST]
     shifted = [target[:, _FARTHEST + d : _BLOCK - _FARTHEST + d] for d in _OFFSETS]
     count = inner.shape[0] * inner.shape[1]
@@ -167,7 +164,7 @@ def _fits(blocks):
 
 def _features(lines):
     """Returns `[blocks, _BLOCK, features]`: standardised frequent units and length of each line."""
-    units = list(map(_units, lines))
+    units = [*map(_units, lines)]
     counts = collections.Counter(itertools.chain.from_iterable(units))
     frequent = [unit for unit, count in counts.most_common(_MAX_UNITS) if count >= 3]
     features = [[*(unit in line for unit in frequent)] for line in units]

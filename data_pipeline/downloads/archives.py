@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from nmt_zoo.common.errors import UserError, printable
-from nmt_zoo.common.files import FilePath, decode_lines
+from nmt_zoo.common.files import FilePath, decode_lines, line_blocks
 from nmt_zoo.data_pipeline.downloads.markup import matched_segments, parse_sgml
 
 _BLOCK = 1 << 22
@@ -101,15 +101,9 @@ def sentences(lines: Iterable[str]) -> Iterator[str]:
 
 def _whole_lines(path, member):
     """Yields a text as bytes, in pieces of whole lines."""
-    rest = b""
     try:
         with _opened(path, member) as file:
-            while data := file.read(_BLOCK):
-                lines, end, data = data.rpartition(b"\n")
-                if end:
-                    yield rest + lines + end
-                    rest = b""
-                rest += data
+            yield from line_blocks(lambda: file.read(_BLOCK))
     except _BROKEN as error:
         if not Path(path).is_file():
             raise UserError(f"{path}: cannot be read; check the name") from None
@@ -119,8 +113,6 @@ def _whole_lines(path, member):
         raise UserError(
             f"{path}: damaged or incomplete ({reason}); remove it and download it again"
         ) from None
-    if rest:
-        yield rest
 
 
 @contextlib.contextmanager

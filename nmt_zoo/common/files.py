@@ -57,6 +57,19 @@ def decode_block(block: bytes, name: FilePath, first_line: int) -> str:
         ) from None
 
 
+def line_blocks(read: Callable[[], bytes]) -> Iterator[bytes]:
+    r"""Yields what `read` returns, until it is empty, in blocks of whole lines with their `\n`."""
+    pieces = []  # Of a line without an end: joined once, or a long line would be copied each time.
+    while data := read():
+        lines, end, rest = data.rpartition(b"\n")
+        if end:
+            yield b"".join([*pieces, lines, end])
+            pieces = []
+        pieces.append(rest)
+    if any(pieces):
+        yield b"".join(pieces)
+
+
 def check_plain(data: bytes, name: FilePath) -> None:
     """Raises `UserError` if the first bytes of a text are those of a compressed or UTF-16 file."""
     for beginning, (compressor, command) in _COMPRESSED.items():

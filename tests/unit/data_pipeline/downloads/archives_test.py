@@ -105,7 +105,8 @@ def test_a_damaged_file_is_one_short_line(tmp_path, name, damage, how, reason):
     damage(tmp_path / name, how)
     with pytest.raises(UserError, match=f"{name}: damaged{reason}") as caught:
         list(stream_lines(tmp_path / name, "x" if name == "x.tgz" else ""))
-    assert "\n" not in str(caught.value) and len(str(caught.value)) < len(str(tmp_path)) + 120
+    longest = len(str(tmp_path)) + (140 if damage is cut else 120)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < longest
 
 
 def test_a_member_that_is_missing_is_named_with_those_that_are_there(tmp_path):
