@@ -71,64 +71,6 @@ const ExplorerNumbers = (() => {
     return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
   }
 
-  // Pieces and words, as nmt_zoo/decoding/alignment/subword_merging.py finds them
-
-  const isSpecial = (piece) => piece === "<s>" || piece === "</s>";
-  const isByte = (piece) => /^<0x[0-9A-F]{2}>$/i.test(piece);
-  const isPunctuation = (piece) => /^▁?\p{P}+$/u.test(piece) && !isOpen(piece);
-  const isOpen = (piece) => piece.endsWith("@@") && piece !== "@@"; // "@@" alone is text.
-
-  /** Returns {words, wordOf}: the words that tokens are pieces of, and the word of each token. */
-  function wordsOf(tokens) {
-    const hasSpaces = tokens.some((token) => token.startsWith("▁"));
-    const joins = !hasSpaces && tokens.some(isOpen);
-    const groups = [];
-    tokens.forEach((token, i) => {
-      const before = tokens[i - 1];
-      const continues =
-        i > 0 &&
-        !isSpecial(token) &&
-        !isSpecial(before) &&
-        (isByte(token) || (hasSpaces ? !token.startsWith("▁") : joins && isOpen(before)));
-      if (!continues) {
-        groups.push([]);
-      }
-      groups.at(-1).push(token);
-    });
-    const parts = groups.flatMap(withoutPunctuation);
-    const wordOf = parts.flatMap((part, i) => part.map(() => i));
-    const pieces = (part) => part.map((t) => (joins && isOpen(t) ? t.slice(0, -2) : t));
-    const words = parts.map((part) => joined(pieces(part)));
-    return { words: hasSpaces ? words.map(withSpaces) : words, wordOf };
-  }
-
-  /** Splits the punctuation off a word's ends: ["▁year", "."] -> [["▁year"], ["."]]. */
-  function withoutPunctuation(pieces) {
-    const inner = pieces.map((piece) => !isPunctuation(piece));
-    const [first, end] = [inner.indexOf(true), inner.lastIndexOf(true) + 1];
-    const parts = [pieces.slice(0, Math.max(first, 0)), pieces.slice(Math.max(first, 0), end)];
-    return [...parts, pieces.slice(end)].filter((part) => part.length);
-  }
-
-  /** Joins pieces; bytes such as "<0xC3>" become characters unless they are not UTF-8. */
-  function joined(pieces) {
-    const encoder = new TextEncoder();
-    const bytes = pieces.flatMap((piece) => {
-      return isByte(piece) ? [parseInt(piece.slice(3, 5), 16)] : [...encoder.encode(piece)];
-    });
-    const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-    try {
-      return decoder.decode(new Uint8Array(bytes));
-    } catch {
-      return pieces.join("");
-    }
-  }
-
-  /** Returns a word whose "▁" are spaces; a word of nothing else stays visible. */
-  function withSpaces(word) {
-    return word.replaceAll("▁", " ").trim() || word;
-  }
-
   // Attention as numbers
 
   /** Returns the layers of each kind: kind -> [[number of the layer from 1, MAP], ...]. */
@@ -272,6 +214,5 @@ const ExplorerNumbers = (() => {
     tableOf,
     visible,
     weightsOf,
-    wordsOf,
   };
 })();

@@ -1,6 +1,7 @@
 """Looks into a model as it translates a sentence: attention, and the choices of the search."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -87,21 +88,9 @@ class SentenceExplorer:
             vocabulary.pieces(ids)
             for vocabulary, ids in zip(self.tokenizer[1:], (source_ids, shown_ids), strict=True)
         ]
-        maps = self._maps(source_ids, shown_ids)
+        maps = with_alignment(self.model, source_ids, shown_ids)
         data = model_data(self.name, texts, tokens, maps, translations=translations)
         return self._with_gold(data, gold) if gold else data
-
-    def _maps(self, source_ids, target_ids):
-        """Returns every map of the model, and "alignment" if it is none of them."""
-        ids = [tf.constant([row], tf.int32) for row in (source_ids, target_ids)]
-        maps = {name: x[0].numpy() for name, x in self.model.attention_maps(*ids).items()}
-        if self.model.has_alignment:
-            alignment = self.model.align(*ids).numpy()
-            shape = alignment.shape
-            known = any(x.shape == shape and np.allclose(x, alignment) for x in maps.values())
-            if not known:
-                maps["alignment"] = alignment
-        return maps
 
     def _translations(self, source_ids, given, found, number):
         """Returns the TRANSLATIONs of `explorer.js`: the given one, then those of the search."""
@@ -157,6 +146,23 @@ class SentenceExplorer:
             data[name] = side(text, tokens, numbers, [*split_words(text), "</s>"])
         kinds = {"sure": gold.sure, "possible": gold.possible - gold.sure}
         return {**data, "gold": {kind: sorted(links) for kind, links in kinds.items()}}
+
+
+def maps_of(model: TranslationModel, *ids: Sequence[int]) -> dict[str, np.ndarray]:
+    """Returns every attention map of one pair of source and target ids: name -> `[H, T, S]`."""
+    maps = model.attention_maps(*(tf.constant([row], tf.int32) for row in ids))
+    return {name: np.asarray(weights)[0] for name, weights in maps.items()}
+
+
+def with_alignment(model: TranslationModel, *ids: Sequence[int]) -> dict[str, np.ndarray]:
+    """Returns `maps_of` a pair, and "alignment" `[1, T, S]` if it is none of them."""
+    maps = maps_of(model, *ids)
+    if model.has_alignment:
+        alignment = np.asarray(model.align(*(tf.constant([row], tf.int32) for row in ids)))
+        shape = alignment.shape
+        if not any(x.shape == shape and np.allclose(x, alignment) for x in maps.values()):
+            maps["alignment"] = alignment
+    return maps
 
 
 def _number(value):

@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from nmt_zoo.common.errors import printable
-from nmt_zoo.serving.server.refusals import Refusal
 
 _HOST = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<name>[^:\[\]]+))(?::\d{1,5})?")
 HEADERS = {
@@ -57,43 +57,43 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                more = [(name.lower().encode(), text.encode()) for name, text in HEADERS.items()]
-                message = {**message, "headers": [*message["headers"], *more]}
+                headers = [(name.lower().encode(), text.encode()) for name, text in HEADERS.items()]
+                message = {**message, "headers": [*message["headers"], *headers]}
             await send(message)
 
         try:
             self._check(scope["headers"])
             await self._app(scope, receive, send_with_headers)
         except Exception as error:
-            refusal = error if isinstance(error, Refusal) else _internal(error)
+            known = error if isinstance(error, HTTPException) else _internal(error)
             if status is None:
-                await error_answer(refusal)(scope, receive, send_with_headers)
+                await error_answer(known)(scope, receive, send_with_headers)
         if self._log:
             milliseconds = 1000 * (time.monotonic() - began)
             path = printable(scope["path"])[:200]
             self._log(f"{scope['method']} {path} {status} {milliseconds:.0f} ms")
 
     def _check(self, headers):
-        """Raises `Refusal` if the request is for another host, or from another site."""
+        """Raises `HTTPException` if the request is for another host, or from another site."""
         hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
-            raise Refusal(
+            raise HTTPException(
                 403,
                 "this server does not go by that Host; use its address, or start it with "
                 "--allowed_hosts",
             )
         for name, value in headers:
             if name == b"origin" and value.decode("latin-1").lower() not in _origins(hosts[0]):
-                raise Refusal(403, "requests from pages of another Origin are not answered")
+                raise HTTPException(403, "requests from pages of another Origin are not answered")
 
     def _is_ours(self, host):
-        found = _HOST.fullmatch(host)
-        if not found:
+        match = _HOST.fullmatch(host)
+        if not match:
             return False
         try:
-            ipaddress.ip_address(found["v6"] or found["name"])
+            ipaddress.ip_address(match["v6"] or match["name"])
         except ValueError:
-            return host.rpartition(":")[0].lower() in self._names or host.lower() in self._names
+            return (match["name"] or "").lower() in self._names
         return True
 
 
@@ -105,9 +105,11 @@ def _internal(error):
     """Logs an unexpected error in one line, and keeps its text out of the answer."""
     reason = printable(" ".join(f"{type(error).__name__}: {error}".split()))[:500]
     print(f"error: a request failed: {reason}", file=sys.stderr, flush=True)
-    return Refusal(500, "internal error")
+    return HTTPException(500, "internal error")
 
 
-def error_answer(refusal: Refusal) -> JSONResponse:
-    """Returns the response for a `Refusal`: `{"error": message}`."""
-    return JSONResponse({"error": refusal.message}, refusal.status, refusal.headers)
+def error_answer(error: HTTPException) -> JSONResponse:
+    """Returns the response for an error: `{"error": message}`."""
+    # It may repeat half of a surrogate pair of the request, which UTF-8 does not have.
+    message = error.detail.encode(errors="backslashreplace").decode()
+    return JSONResponse({"error": message}, error.status_code, error.headers)

@@ -1,10 +1,10 @@
-"""JSON of TensorFlow Serving's REST API, from and to tensors.
+"""JSON of TensorFlow Serving's REST API, from and to values.
 
 A request has its inputs in rows, `{"instances": ["a", "b"]}`, or in columns, `{"inputs": ["a",
 "b"]}`. If a signature has several inputs, rows are objects, `{"instances": [{"source": "a",
 "target": "b"}]}`, and columns are an object of lists, `{"inputs": {"source": ["a"], "target":
-["b"]}}`. Answers have the same form, with the keys `predictions` and `outputs`. A string that is
-not text is `{"b64": "..."}`, also in outputs whose names end in `_bytes`.
+["b"]}}`. Answers have the same form, with the keys `predictions` and `outputs`. A string may also
+be given by its bytes in base64, `{"b64": "..."}`.
 """
 
 import base64
@@ -14,149 +14,132 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
+from starlette.exceptions import HTTPException
 
-from nmt_zoo.serving.server.refusals import Refusal
-
+STRING, INTEGER, FLOAT = "DT_STRING", "DT_INT32", "DT_FLOAT"  # Names of TensorFlow's types.
+_TYPES = {STRING: ("a string", str), INTEGER: ("an int32", int), FLOAT: ("a float", int, float)}
 _PART = 1 << 16  # Numbers that are converted at once, because as text each takes 128 bytes.
 
 
 def parse(body: bytes) -> dict[str, Any]:
-    """Parses the body of a request; raises `Refusal` if it is no JSON object in UTF-8."""
+    """Parses the body of a request; raises `HTTPException` if it is no JSON object in UTF-8."""
     try:
         request = json.loads(body.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:  # Also of too many digits.
-        raise Refusal(400, f"the body is not JSON in UTF-8: {error}") from None
+        raise HTTPException(400, f"the body is not JSON in UTF-8: {error}") from None
     if not isinstance(request, dict):
-        raise Refusal(400, "the body is not a JSON object")
+        raise HTTPException(400, "the body is not a JSON object")
     return request
 
 
 def inputs_of(
-    request: Mapping[str, Any], infos: Mapping[str, Any], max_rows: int
-) -> tuple[dict[str, np.ndarray], bool]:
-    """Returns the inputs of a request, name -> array, and whether they are in rows.
+    request: Mapping[str, Any], types: Mapping[str, str], max_rows: int
+) -> tuple[dict[str, list], bool]:
+    """Returns the inputs of a request, name -> list of values, and whether they are in rows.
 
-    `infos` are the inputs of the signature, name -> `TensorInfo`. Raises `Refusal` if the request
-    does not fit the signature, or has too many rows.
+    `types` are those of the signature's inputs, name -> `STRING`, `INTEGER` or `FLOAT`. Raises
+    `HTTPException` if the request does not fit the signature, or has too many rows.
     """
     keys = [key for key in ("instances", "inputs") if key in request]
     if len(keys) != 1:
-        raise Refusal(400, f"expected one of 'instances' and 'inputs', found {len(keys)} of them")
-    values, names = request[keys[0]], ", ".join(sorted(infos))
+        reason = f"expected one of 'instances' and 'inputs', found {len(keys)} of them"
+        raise HTTPException(400, reason)
+    values, names = request[keys[0]], ", ".join(sorted(types))
     in_rows = keys == ["instances"]
     if in_rows and not (isinstance(values, list) and values):
-        raise Refusal(400, "expected 'instances' to be a list of values")
+        raise HTTPException(400, "expected 'instances' to be a list of values")
     objects: list[Any] = values if in_rows else [values]
     if not any(map(_is_object, objects)):
-        if len(infos) > 1:
-            raise Refusal(400, f"'{keys[0]}' has values without names; expected {names}")
-        columns = dict.fromkeys(infos, values)
+        if len(types) > 1:
+            raise HTTPException(400, f"'{keys[0]}' has values without names; expected {names}")
+        columns = dict.fromkeys(types, values)
     else:
-        for place, each in enumerate(objects):
-            if not _is_object(each) or each.keys() != infos.keys():
-                raise Refusal(
+        for number, row in enumerate(objects):
+            if not _is_object(row) or row.keys() != types.keys():
+                raise HTTPException(
                     400,
-                    f"'{keys[0]}'{f', row {place}' if in_rows else ''}: expected an object with "
-                    f"{names}; found {reprlib.repr(each)}",
+                    f"'{keys[0]}'{f', row {number}' if in_rows else ''}: expected an object with "
+                    f"{names}; found {reprlib.repr(row)}",
                 )
-        columns = {name: [row[name] for row in values] for name in infos} if in_rows else values
-    inputs = {name: tensor(columns[name], info, name, max_rows) for name, info in infos.items()}
+        columns = {name: [row[name] for row in values] for name in types} if in_rows else values
+    inputs = {name: _column(name, columns[name], types[name], max_rows) for name in types}
+    if len({*map(len, inputs.values())}) > 1:
+        reason = "different numbers of rows; give the same number of each"
+        raise HTTPException(400, f"{names}: {reason}")
     return inputs, in_rows
 
 
-def tensor(values: Any, info: Any, name: str, max_rows: int) -> np.ndarray:
-    """Makes a tensor of the type and the rank of `info`, strings as bytes.
-
-    `values` is a value, or nested lists of values. Raises `Refusal` if a value has another type, or
-    the lists have another depth, different lengths or too many rows.
-    """
-    sizes = [dim.size for dim in info.tensor_shape.dim]
-    array = np.array(values, object)  # Where lists have different lengths, they are values.
-    shape = array.shape
-    if not array.size:
-        shape += (0,) * (len(sizes) - len(shape))
-    if len(shape) != len(sizes) or any(
-        size not in (-1, found) for size, found in zip(sizes, shape, strict=True)
-    ):
-        raise Refusal(400, f"input {name}: the shape is {[*shape]}, expected {sizes}")
-    if shape and shape[0] > max_rows:
-        raise Refusal(
-            400, f"input {name}: {shape[0]} rows, at most {max_rows} are possible; send several"
-        )
+def _column(name, values, dtype, max_rows):
+    """Returns the values of an input, one for each row, as str, int or float."""
+    if not isinstance(values, list):
+        raise HTTPException(400, f"input {name}: expected a list, found {reprlib.repr(values)}")
+    if len(values) > max_rows:
+        reason = f"{len(values)} rows, at most {max_rows} are possible; send several"
+        raise HTTPException(400, f"input {name}: {reason}")
     try:
-        return _converted(array.ravel().tolist(), tf.as_dtype(info.dtype)).reshape(shape)
-    except (ValueError, OverflowError) as error:
-        raise Refusal(400, f"input {name}: {error}") from None
+        return [_value(value, *_TYPES[dtype]) for value in values]
+    except ValueError as error:
+        raise HTTPException(400, f"input {name}: {error}") from None
 
 
-def _converted(values, dtype):
-    """Converts values of JSON to a flat array; raises `ValueError` or `OverflowError`."""
-    if dtype == tf.string:
-        array = np.empty(len(values), object)
-        array[:] = [_as_bytes(value) for value in values]
-        return array
-    kinds = (bool,) if dtype == tf.bool else (int,) if dtype.is_integer else (int, float)
-    for value in values:
-        if type(value) not in kinds:
-            raise ValueError(f"expected {dtype.name}, found {reprlib.repr(value)}")
-    if not dtype.is_floating:
-        return np.array(values, dtype.as_numpy_dtype)
-    wide = np.array(values, np.float64)
-    with np.errstate(over="ignore"):
-        array = wide.astype(dtype.as_numpy_dtype)
-    if (np.isfinite(wide) & ~np.isfinite(array)).any():
-        raise ValueError(f"a number does not fit into {dtype.name}")
-    return array
+def _value(value, kind, *types):
+    """Returns a value, of a binary string its text; raises `ValueError` at another type."""
+    if _is_base64(value) and str in types:
+        value = base64.b64decode(value["b64"].encode("ascii"), validate=True)
+        value = value.decode(errors="replace")
+    if type(value) not in types:
+        raise ValueError(f"expected {kind}, found {reprlib.repr(value)}")
+    if str in types:
+        value.encode()  # Raises at half of a surrogate pair.
+    return value
 
 
-def _as_bytes(value):
-    if isinstance(value, str):
-        return value.encode()
-    if not _is_base64(value):
-        raise ValueError(f"expected a string, found {reprlib.repr(value)}")
-    return base64.b64decode(value["b64"].encode("ascii"), validate=True)
-
-
-def answer(outputs: Mapping[str, np.ndarray], in_rows: bool, warnings: Sequence[str] = ()) -> bytes:
+def answer(
+    rows: Sequence[Mapping[str, Any]],
+    outputs: Mapping[str, tuple[str, Sequence[int]]],
+    in_rows: bool,
+    warnings: Sequence[str] = (),
+) -> bytes:
     """Returns the body of an answer, JSON; its key `warnings` is left out if there are none.
 
-    Raises `Refusal` if outputs in rows have different numbers of rows.
+    `rows` are name -> value, of which values with axes are padded to the longest of the request;
+    `outputs` are name -> (type, sizes of the axes), the first of them that of the rows.
     """
-    values = {name: _plain(array, name) for name, array in sorted(outputs.items())}
-    if in_rows:
-        rows = {len(array) if array.ndim else None for array in outputs.values()}
-        if len(rows) > 1 or None in rows:
-            raise Refusal(400, "the outputs have no rows in common; send 'inputs', not 'instances'")
-        names = values.keys()
-        values = [dict(zip(names, row, strict=True)) for row in zip(*values.values(), strict=True)]
-    if len(outputs) == 1:
-        (name,) = outputs
-        values = [row[name] for row in values] if in_rows else values[name]
+    columns = {
+        name: _plain(_stacked([row[name] for row in rows], *outputs[name]))
+        for name in sorted(outputs)
+    }
+    values: Any = columns
+    if len(columns) == 1:
+        (values,) = columns.values()
+    elif in_rows:
+        rows = zip(*columns.values(), strict=True)
+        values = [dict(zip(columns, row, strict=True)) for row in rows]
     body = {"predictions" if in_rows else "outputs": values}
     if warnings:
         body["warnings"] = warnings
     return json.dumps(body, ensure_ascii=False).encode()
 
 
-def _plain(array, name):
+def _stacked(values, dtype, sizes):
+    """Makes one array of the values of all rows; those with axes are padded to the longest."""
+    kind, padding = {STRING: (object, ""), INTEGER: (np.int32, 0), FLOAT: (np.float32, 0)}[dtype]
+    arrays = [np.asarray(value, kind) for value in values]
+    shapes = [array.shape for array in arrays] or [[0] * (len(sizes) - 1)]
+    stacked = np.full([len(arrays), *np.max(shapes, axis=0).astype(int)], padding, kind)
+    for number, array in enumerate(arrays):
+        stacked[(number, *map(slice, array.shape), ...)] = array
+    return stacked
+
+
+def _plain(array):
     """Converts an array to nested lists for JSON."""
-    if array.dtype == object:
-        convert = _as_base64 if name.endswith("_bytes") else _as_text
-        return np.vectorize(convert, [object])(array).tolist() if array.size else array.tolist()
-    if array.dtype == np.float32:  # The shortest decimals, 0.1 and not 0.10000000149.
-        parts = np.array_split(array.ravel(), array.size // _PART + 1)
-        decimals = [part.astype("U32").astype(np.float64) for part in parts]
-        return np.concatenate(decimals).reshape(array.shape).tolist()
-    return array.tolist()
-
-
-def _as_base64(value):
-    return {"b64": base64.b64encode(value).decode()}
-
-
-def _as_text(value):
-    return value.decode(errors="replace")
+    if array.dtype != np.float32:
+        return array.tolist()
+    # The shortest decimals, 0.1 and not 0.10000000149.
+    parts = np.array_split(array.ravel(), array.size // _PART + 1)
+    decimals = [part.astype("U32").astype(np.float64) for part in parts]
+    return np.concatenate(decimals).reshape(array.shape).tolist()
 
 
 def _is_base64(value):

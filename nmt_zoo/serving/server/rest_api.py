@@ -1,38 +1,37 @@
 """The REST API of TensorFlow Serving, and a page to try a model, as an ASGI application.
 
     GET  /                                          the page
-    GET  /v1/models/NAME[/versions/N]               states of the versions
-    GET  /v1/models/NAME[/versions/N]/metadata      signatures
-    POST /v1/models/NAME[/versions/N]:predict       answers, see `json_tensors`
+    POST /attention                                 what the page shows of a pair
+    GET  /v1/models/NAME[/versions/1]               state of the only version
+    GET  /v1/models/NAME[/versions/1]/metadata      signatures
+    POST /v1/models/NAME[/versions/1]:predict       answers, see `json_tensors`
 
-Errors are `{"error": "..."}` with the status of TensorFlow Serving. The API serves any SavedModel;
-`translated_lines` alone knows of translation.
+Errors are `{"error": "..."}` with the status of TensorFlow Serving.
 """
 
 import asyncio
 import contextlib
+import json
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from google.protobuf.json_format import MessageToDict
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from nmt_zoo.common.errors import printable
 from nmt_zoo.serving.server import json_tensors, web_page
 from nmt_zoo.serving.server.guard import Guard, error_answer
-from nmt_zoo.serving.server.refusals import Refusal
 from nmt_zoo.serving.server.request_queue import RequestQueue
-from nmt_zoo.serving.server.served_versions import ServedVersions
-from nmt_zoo.serving.server.translated_lines import LineTranslations
+from nmt_zoo.serving.server.served_model import ServedModel
 
 _GET = re.compile(r"/v1/models(?:/([^/:]+))?(?:/versions/(\d{1,18}))?(/metadata)?")
 _POST = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d{1,18}))?:(classify|regress|predict)")
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"]
-_POLL_SECONDS = 1.0  # How often a new version is looked for.
 
 
 class ServerLimits(NamedTuple):
@@ -46,74 +45,66 @@ class ServerLimits(NamedTuple):
 
 
 class RestApi:
-    """Endpoints below `/v1`."""
+    """The endpoints of a model and its queue."""
 
-    def __init__(
-        self, versions: ServedVersions, limits: ServerLimits, split_sentences: str
-    ) -> None:
-        self._versions = versions
+    def __init__(self, model: ServedModel, limits: ServerLimits) -> None:
+        self._model = model
         self._limits = limits
-        self._open_requests = 0
+        self._num_open = 0  # Requests that are being answered.
         self._queue = RequestQueue(
             max_rows=limits.max_lines,
             num_threads=limits.num_threads,
             seconds=limits.timeout_seconds,
         )
-        self._translations = LineTranslations(
-            self._queue, split_sentences, limits.max_lines, limits.timeout_seconds
-        )
 
     def close(self) -> None:
         self._queue.close()
 
-    async def endpoint(self, request: Request) -> Response:
-        try:
-            return await self._response(request)
-        except Refusal as refusal:
-            return error_answer(refusal)
-        except ClientDisconnect:
-            return error_answer(Refusal(499, "the client closed the connection"))
-
-    async def _response(self, request):
+    async def models(self, request: Request) -> Response:
+        """Answers everything below `/v1`."""
         method, path = request.method, request.scope["path"]  # `url.path` is escaped.
-        if method == "GET" and (found := _GET.fullmatch(path)):
-            name, number, metadata = found.groups()
-            number = number and int(number)
+        if method == "GET" and (match := _GET.fullmatch(path)):
+            name, version, metadata = match.groups()
             if name is None:
-                raise Refusal(400, "Missing model name in request.")
-            if not metadata:
-                return JSONResponse(self._versions.status(name, number))
-            with self._versions.use(name, number) as model:
-                found = await asyncio.to_thread(_metadata, model, name, self._versions.number)
-                return JSONResponse(found)
-        if method == "POST" and (found := _POST.fullmatch(path)):
-            name, number, verb = found.groups()
-            body = await self._call(request, name, number and int(number), verb)
-            return Response(body, media_type="application/json")
-        raise Refusal(400, f"Malformed request: {method} {path[:200]}")
+                raise HTTPException(400, "Missing model name in request.")
+            self._check_served(name, version)
+            if metadata:
+                return JSONResponse(await asyncio.to_thread(_metadata, self._model))
+            status = {"error_code": "OK", "error_message": ""}
+            versions = [{"version": "1", "state": "AVAILABLE", "status": status}]
+            return JSONResponse({"model_version_status": versions})
+        if method == "POST" and (match := _POST.fullmatch(path)):
+            return await self._answer(request, self._predicted, *match.groups())
+        raise HTTPException(400, f"Malformed request: {method} {path[:200]}")
 
-    async def _call(self, request, name, number, verb):
-        """Answers a call of a signature; returns bytes of JSON."""
-        if self._open_requests >= self._limits.max_requests:
-            raise Refusal(503, "too many requests at a time; try again", retry_after="1")
-        self._open_requests += 1
+    async def attention(self, request: Request) -> Response:
+        """Answers with data of `explorer.js` for `{"source": text, "target": text}`."""
+        return await self._answer(request, self._explored)
+
+    def _check_served(self, name, version):
+        if name != self._model.name or version not in (None, "1"):
+            requested = f"Latest({name})" if version is None else f"Specific({name}, {version})"
+            raise HTTPException(404, f"Servable not found for request: {requested}")
+
+    async def _answer(self, request, answer, *arguments):
+        """Answers a request with what `answer` makes of its body, unless there are too many."""
+        if self._num_open >= self._limits.max_requests:
+            reason = "too many requests at a time; try again"
+            raise HTTPException(503, reason, {"Retry-After": "1"})
+        self._num_open += 1
         try:
             body = await self._body(request)
-            with self._versions.use(name, number) as model:
-                # In threads, because others would wait while many numbers are converted.
-                signature, inputs, in_rows = await asyncio.to_thread(
-                    _asked, body, model, verb, self._limits.max_lines
-                )
-                outputs, warnings = await self._translations.answer(model, signature, inputs)
-                return await asyncio.to_thread(json_tensors.answer, outputs, in_rows, warnings)
+            return Response(await answer(body, *arguments), media_type="application/json")
         finally:
-            self._open_requests -= 1
+            self._num_open -= 1
 
     async def _body(self, request):
         try:
             return await asyncio.wait_for(self._read(request), self._limits.timeout_seconds)
         except asyncio.TimeoutError:
-            raise Refusal(408, "the request did not arrive in time") from None
+            raise HTTPException(408, "the request did not arrive in time") from None
+        except ClientDisconnect:
+            raise HTTPException(499, "the client closed the connection") from None
 
     async def _read(self, request):
         """Reads a body; of one that is too large, the rest is dropped, so that an answer arrives.
@@ -128,81 +119,128 @@ class RestApi:
             elif size > 64 * limit:
                 break
         if size > limit:
-            raise Refusal(413, f"the request has more than {limit} bytes; send several")
+            raise HTTPException(413, f"the request has more than {limit} bytes; send several")
         return b"".join(parts)
 
+    # In threads, because others would wait while many numbers are converted.
 
-def _asked(body, model, verb, max_lines):
-    """Reads what a body asks of a model: name of the signature, inputs, whether in rows."""
-    asked = json_tensors.parse(body)
-    name, infos = _signature(model, asked, verb)
-    return name, *json_tensors.inputs_of(asked, infos, max_lines)
+    async def _predicted(self, body, name, version, verb):
+        self._check_served(name, version)
+
+        def read():
+            request = json_tensors.parse(body)
+            signature = _signature(self._model, request, verb)
+            limit = self._limits.max_lines
+            inputs, in_rows = json_tensors.inputs_of(request, signature.inputs, limit)
+            return signature, inputs, signature.rows(inputs), in_rows
+
+        def written():
+            values = [signature.values(*row) for row in enumerate(answers)]
+            warnings = signature.warnings(inputs, answers)
+            return json_tensors.answer(values, signature.outputs, in_rows, warnings)
+
+        signature, inputs, rows, in_rows = await asyncio.to_thread(read)
+        answers = await self._queue.answer(signature.answers, rows) if rows else []
+        return await asyncio.to_thread(written)
+
+    async def _explored(self, body):
+        def read():
+            request = {"instances": [json_tensors.parse(body)]}
+            return explorer.rows(json_tensors.inputs_of(request, explorer.inputs, 1)[0])
+
+        explorer = self._model.explorer
+        (data,) = await self._queue.answer(explorer.answers, await asyncio.to_thread(read))
+        return await asyncio.to_thread(lambda: json.dumps(data).encode())
+
+    async def warm_up(self) -> None:
+        """Answers requests of every kind, because the first ones take long."""
+        try:
+            for signature in self._model.signatures.values():
+                for lines in (["A dog runs."], ["A dog runs.", "x"]):
+                    values = {json_tensors.STRING: lines}
+                    inputs = {
+                        name: values.get(kind, [-1] * len(lines))
+                        for name, kind in signature.inputs.items()
+                    }
+                    await self._queue.answer(signature.answers, signature.rows(inputs))
+        except Exception as error:
+            reason = printable(" ".join(str(error).split()))[:500]
+            print(f"warning: some answers stay slow: {reason}", flush=True)
 
 
-def _signature(model, asked, verb):
-    """Returns the name of the signature that a request asks for, and its inputs."""
-    name = asked.get("signature_name", "serving_default")
+def _signature(model, request, verb):
+    """Returns the `Signature` that a request asks for."""
+    name = request.get("signature_name", "")
     if not isinstance(name, str):
-        raise Refusal(400, "'signature_name' key must be a string value.")
+        raise HTTPException(400, "'signature_name' key must be a string value.")
     name = name or "serving_default"
     if name not in model.signatures:
-        raise Refusal(400, f'Serving signature name: "{name[:200]}" not found in signature def')
-    signature = model.signatures[name]
+        reason = f'Serving signature name: "{name[:200]}" not found in signature def'
+        raise HTTPException(400, reason)
     if verb != "predict":
-        what = {"classify": "classification", "regress": "regression"}[verb]
-        raise Refusal(
+        kind = {"classify": "classification", "regress": "regression"}[verb]
+        raise HTTPException(
             400,
-            f"Expected {what} signature method_name to be tensorflow/serving/{verb}. Was: "
-            f"{signature.method_name}",
+            f"Expected {kind} signature method_name to be tensorflow/serving/{verb}. Was: "
+            "tensorflow/serving/predict",
         )
-    if not signature.inputs:
-        raise Refusal(400, f"Failed to get input map for signature: {name}")
-    return name, signature.inputs
+    return model.signatures[name]
 
 
-def _metadata(model, name, number):
+def _metadata(model):
     """Returns the description of a model's signatures, as TensorFlow Serving gives it."""
+
+    def tensor(name, dtype, sizes):
+        dims = [{"size": str(size), "name": ""} for size in sizes]
+        shape = {"dim": dims, "unknown_rank": False}
+        return {"name": f"{name}:0", "dtype": dtype, "tensor_shape": shape}
+
     signatures = {
-        each: MessageToDict(
-            signature, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-        )
-        for each, signature in model.signatures.items()
+        name: {
+            "inputs": {key: tensor(key, kind, [-1]) for key, kind in signature.inputs.items()},
+            "outputs": {key: tensor(key, *facts) for key, facts in signature.outputs.items()},
+            "method_name": "tensorflow/serving/predict",
+        }
+        for name, signature in model.signatures.items()
     }
     return {
-        "model_spec": {"name": name, "signature_name": "", "version": str(number)},
+        "model_spec": {"name": model.name, "signature_name": "", "version": "1"},
         "metadata": {"signature_def": {"signature_def": signatures}},
     }
 
 
+async def _error(request, error):
+    """Answers with an error; those of the routes do not name what was asked for."""
+    if error.detail in ("Not Found", "Method Not Allowed"):
+        error.detail += f": {request.method[:20]} {request.url.path[:200]}"
+    return error_answer(error)
+
+
 def make_app(
-    versions: ServedVersions,
-    name: str,
+    model: ServedModel,
     limits: ServerLimits,
     *,
-    split_sentences: str = "auto",
     allowed_hosts: Sequence[str] = (),
     log: Callable[[str], None] | None = None,
 ) -> Starlette:
     """Makes the ASGI application; `log` is called with a line for each request."""
-    api = RestApi(versions, limits, split_sentences)
+    api = RestApi(model, limits)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app):
-        watching = asyncio.create_task(versions.watch(_POLL_SECONDS))
+        warming = asyncio.create_task(api.warm_up())
         yield
-        watching.cancel()
+        warming.cancel()
         api.close()
-        versions.close()
 
-    async def not_found(request, _error):
-        return error_answer(Refusal(404, f"nothing is at {request.url.path[:200]}"))
-
-    async def wrong_method(request, _error):
-        return error_answer(Refusal(405, f"{request.method[:20]} is not possible here"))
-
+    handlers: dict[Any, Any] = {HTTPException: _error}
     return Starlette(
-        routes=[*web_page.routes(name), Route("/v1/{rest:path}", api.endpoint, methods=_METHODS)],
+        routes=[
+            *web_page.routes(model.name, model.n_best),
+            Route("/attention", api.attention, methods=["POST"]),
+            Route("/v1/{rest:path}", api.models, methods=_METHODS),
+        ],
         middleware=[Middleware(Guard, names=allowed_hosts, log=log)],
-        exception_handlers={404: not_found, 405: wrong_method},
+        exception_handlers=handlers,
         lifespan=lifespan,
     )

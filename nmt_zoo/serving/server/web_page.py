@@ -13,15 +13,19 @@ _ASSETS = Path(__file__).parent / "assets"
 _FILES = "server.css", "server.js"
 
 
-def routes(name: str) -> list[Route]:
-    """Returns the routes of the page for a model's name; no request names a file to be read."""
+def routes(name: str, n_best: int) -> list[Route]:
+    """Returns the routes of the page; no request names a file to be read.
+
+    `name` is the model's; `n_best` is the number of translations that the page asks for.
+    """
     template = string.Template((_ASSETS / "server.html").read_text(encoding="utf-8"))
-    found = [_route("/", HTMLResponse(template.substitute(name=html.escape(name))))]
+    page = template.substitute(name=html.escape(name), n_best=n_best)
+    pages = [_route("/", HTMLResponse(page))]
     texts = {file: (_ASSETS / file).read_text(encoding="utf-8") for file in _FILES}
     for file, text in {**texts, "explorer.css": style(), "explorer.js": script()}.items():
         kind = "text/css" if file.endswith(".css") else "text/javascript"
-        found.append(_route(f"/static/{file}", Response(text, media_type=kind)))
-    return found
+        pages.append(_route(f"/static/{file}", Response(text, media_type=kind)))
+    return pages
 
 
 def _route(path, response):

@@ -186,11 +186,10 @@ export --model_dir=m --export_dir=x --format=onnx -> --format
 export --model_dir=m --export_dir=x --check_input=nowhere -> nowhere
 export --model_dir=m --export_dir=x --check_input=latin -> latin.*line 20
 export --model_dir=m --export_dir=x --beam_size=0 -> --beam_size
-serve --port=1 -> --export_dir
-serve --export_dir=nowhere -> nowhere
-serve --export_dir=folder -> folder
-serve --export_dir=m -> \bm\b
-serve --export_dir=m --port=99999 -> --port
+serve --port=1 -> --model_dir
+serve --model_dir=nowhere -> nowhere
+serve --model_dir=folder -> folder
+serve --model_dir=m --port=99999 -> --port
 """
 # File of a model directory -> contents that are refused by the name of the file; None: no file.
 DAMAGED = {

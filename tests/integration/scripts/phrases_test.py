@@ -5,12 +5,13 @@ import json
 import numpy as np
 import pytest
 
+from nmt_zoo.command_line import serve
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.decoding.alignment.links import read_alignments
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.decoding.unknowns import read_lexicon
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.serving.server.direct_model import TranslatorModel
+from tests.integration.serving.server.example import running
 from tests.running import run_script, train
 from tests.tiny import WORDS, corpus_flags, pairs
 
@@ -134,11 +135,11 @@ def test_aligns_words_by_the_links_inside_of_phrases(trained, folder, tmp_path):
 
 
 def test_answers_a_server(trained):
-    model, tokenizer, _ = ModelDirectory(trained).load()
-    served = TranslatorModel(Translator(model, tokenizer, length_penalty=0.0), None)
-    found = served.run("serving_default", {"text": np.array([b"one dog", b""], object)}, 9.0)
-    assert found["translation"].tolist() == [b"eins Hund", b""]
-    assert found["score"].shape == (2,)
+    model = serve.load(serve.Arguments(model_dir=str(trained)), "tables")
+    with running(model) as client:
+        answer = client.predict({"instances": ["one dog", ""]}, "/v1/models/tables:predict")
+    rows = answer.json()["predictions"]
+    assert [row["translation"] for row in rows] == ["eins Hund", ""]
 
 
 def test_draws_links_and_phrases(trained, folder, capsys):

@@ -1,70 +1,38 @@
-"""serve.py in processes of its own: from its flags to its answers, its page, and its end."""
+"""serve.py: from its flags to its answers, its page, and its end."""
 
-import asyncio
 import contextlib
 import errno
+import json
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from nmt_zoo.command_line.serve import Arguments, call_elsewhere, served
+from nmt_zoo.command_line import serve
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
-from nmt_zoo.model_directory import combined_models
-from nmt_zoo.serving.server.served_versions import load_first
+from nmt_zoo.decoding.scoring import Scorer
+from nmt_zoo.decoding.translator import Translator
+from nmt_zoo.model_directory.directory import ModelDirectory
 from tests.browser import chromium, requested, violations
-from tests.integration.serving.server.example import Client, Example
+from tests.integration.serving.server.example import Client, example_model, running
 from tests.running import ROOT, run_script
 from tests.tiny import corpus_flags, pairs, small_flags
 
 HOSTILE = "<script>document.title = 'x'</script> \"one\" 'dog' \u202e cat &amp;"
-LINES = [source for source, _ in pairs(20, seed=3)] + ["", "dog zebra"]
-
-
-KINDS = {"length_penalty": np.float32}
-KINDS |= dict.fromkeys(("beam_size", "n_best", "source_ids", "source_lengths"), np.int32)
-
-
-def facts(infos):
-    """Returns types and shapes, by name."""
-    return {
-        name: (info.dtype, [dim.size for dim in info.tensor_shape.dim])
-        for name, info in infos.items()
-    }
-
-
-@contextlib.contextmanager
-def serving(*flags, name):
-    """Starts serve.py on a free port; yields (process, `Client`) once it answers."""
-    command = [sys.executable, str(ROOT / "serve.py"), "--port=0", *map(str, flags)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        line = process.stdout.readline()
-        found = re.fullmatch(rf"serving {name} at http://127\.0\.0\.1:(\d+)/ .*\n", line)
-        assert found, (line, process.stderr.read() if not line else "")
-        yield process, Client(int(found[1]))
-    finally:
-        process.kill()
-        process.communicate()
+LINES = [source for source, _ in pairs(20, seed=3)] + ["", "dog zebra", "one dog . a cat ran ."]
+PREDICT = "/v1/models/tiny:predict"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("serve")
-
-
-@pytest.fixture(scope="module")
-def example(folder):
-    Example().save(folder / "example" / "1")
-    return folder / "example"
 
 
 @pytest.fixture(scope="module")
@@ -80,104 +48,147 @@ def model(folder):
 
 
 @pytest.fixture(scope="module")
+def loaded(model):
+    """The model with its tokenizer and configuration."""
+    return ModelDirectory(model).load()
+
+
+@pytest.fixture(scope="module")
 def server(model):
-    """A `Client` of serve.py for the trained model."""
-    flags = f"--model_dir={model}", "--model_name=tiny", "--max_input_tokens=200"
-    with serving(*flags, name="tiny") as (_, client):
+    """A `Client` of a server for the trained model, in this process."""
+    arguments = serve.Arguments(model_dir=str(model), max_input_tokens=200, max_lines=8)
+    with running(serve.load(arguments, "tiny")) as client:
         yield client
 
 
-def test_a_killed_server_answers_again_and_a_stopped_one_finishes_its_requests(example):
-    with serving(f"--export_dir={example}", name="example") as (process, client):
-        assert client.predict({"inputs": ["a"]}).json()["outputs"]["translation"] == ["A"]
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-    flags = f"--export_dir={example}", "--model_name=example", "--log_requests"
-    with serving(*flags, name="example") as (process, client), ThreadPoolExecutor(1) as thread:
-        wait = {"signature_name": "wait", "inputs": 1.5}
-        running = thread.submit(client.predict, wait)
-        assert client.predict({"inputs": ["\u202e"]}).status == 200
-        assert client.predict({"inputs": 7}).status == 400
-        assert client.send("GET", "/", Host="stranger.example").status == 403
-        process.send_signal(signal.SIGTERM)
-        assert running.result().status == 200
-        assert process.wait() == 0
-        lines = process.stdout.read().splitlines()
-        assert process.stderr.read() == ""
-    assert lines.pop() == "stopped"
-    answered = sorted(re.fullmatch(r"(.*) \d+ ms", line)[1] for line in lines)
-    predict = "POST /v1/models/example:predict"
-    assert answered == ["GET / 403", f"{predict} 200", f"{predict} 200", f"{predict} 400"]
-
-
-def test_a_server_that_is_stopped_while_it_warms_up_leaves_no_files(model, tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with serving(f"--model_dir={model}", "--model_name=tiny", name="tiny") as (process, _):
-        # Behind its answers, the server writes the model into a folder.
-        while not any(path.is_dir() for path in tmp_path.iterdir()):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(0.05)
-            assert process.poll() is None
-        process.send_signal(signal.SIGTERM)
-        assert process.communicate() == ("stopped\n", "")
-    assert process.returncode == 0 and not any(tmp_path.iterdir())
-
-
-def test_what_a_killed_server_has_begun_ends_with_it(model):
-    with serving(f"--model_dir={model}", "--model_name=tiny", name="tiny") as (process, _):
-        process.kill()
-        # Whoever still runs holds the streams.
-        assert process.communicate(timeout=20) == ("", "")
-
-
-def test_a_process_behind_the_answers_that_fails_says_why(tmp_path, capfd):
-    with pytest.raises(UserError, match="status 1"):
-        call_elsewhere(os.mkdir, tmp_path, stop=threading.Event())
-    assert capfd.readouterr().err.startswith("error: [Errno 17] File exists")
-
-
-def test_the_first_answers_are_those_of_the_exported_model(model):
-    """The model answers in this process until its SavedModel takes its place."""
-    asked = Arguments(model_dir=str(model), max_input_tokens=12)
-    versions = served(asked, "tiny")
-    with versions.use("tiny") as first:
-        signatures = dict(first.signatures)
-        asyncio.run(versions.succeed())
-        with versions.use("tiny") as exported:
-            assert exported is not first
-            for name in exported.signatures.keys() - {"__saved_model_init_op"}:
-                ours, theirs = signatures[name], exported.signatures[name]
-                assert facts(ours.inputs) == facts(theirs.inputs)
-                assert facts(ours.outputs) == facts(theirs.outputs)
-                values = {"beam_size": -1, "length_penalty": -1.0, "n_best": -1}
-                values |= {"source_ids": [5, 6, 3], "source_lengths": 3}
-                inputs = {
-                    key: np.array([values.get(key, b"one dog")] * 2, KINDS.get(key, object))
-                    for key in ours.inputs
-                }
-                found, expected = (each.run(name, inputs, 60.0) for each in (first, exported))
-                for key in expected:
-                    if expected[key].dtype == np.float32:
-                        np.testing.assert_allclose(found[key], expected[key], atol=2e-5)
-                    else:
-                        assert found[key].tolist() == expected[key].tolist()
-    versions.close()
+def predicted(server, signature, **inputs):
+    """Returns the outputs of a signature for columns of inputs."""
+    answer = server.predict({"signature_name": signature, "inputs": inputs}, PREDICT)
+    assert answer.status == 200, answer.body
+    return answer.json()["outputs"]
 
 
 def test_answers_are_those_of_translate(server, model, folder):
     text, out = folder / "lines", folder / "out"
     text.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
     flags = [f"--model_dir={model}", f"--input={text}", f"--output={out}", "--format=scores"]
-    assert run_script("translate", flags).status == 0
+    assert run_script("translate", [*flags, "--max_input_tokens=200"]).status == 0
     expected = [line.split("\t", 1) for line in read_lines(out)]
     with ThreadPoolExecutor(8) as threads:
         requests = [{"instances": LINES[i : i + 2]} for i in range(0, len(LINES), 2)]
-        path = "/v1/models/tiny:predict"
-        answers = threads.map(lambda request: server.predict(request, path), requests)
-        found = [row for answer in answers for row in answer.json()["predictions"]]
-    assert [row["translation"] for row in found] == [text for _, text in expected]
+        answers = threads.map(lambda request: server.predict(request, PREDICT), requests)
+        rows = [row for answer in answers for row in answer.json()["predictions"]]
+    assert [row["translation"] for row in rows] == [text for _, text in expected]
     scores = [float(score) for score, _ in expected]
-    np.testing.assert_allclose([row["score"] for row in found], scores, atol=2e-4)
+    np.testing.assert_allclose([row["score"] for row in rows], scores, atol=2e-4)
+    (whole,) = predicted(server, "serving_default", text=["\n".join(LINES[:3])])["translation"]
+    assert whole == "\n".join(text for _, text in expected[:3])
+
+
+def test_every_row_has_options_of_its_own(server, loaded):
+    model, tokenizer, config = loaded
+    options = {"beam_size": [-1, 2, 3], "length_penalty": [-1, 1.0, 0.0], "n_best": [1, 2, -1]}
+    answer = predicted(server, "translate", text=LINES[:3], **options)
+    assert answer["count"] == [1, 2, 1]
+    usual = 4, config["length_penalty"]
+    for row, line in enumerate(LINES[:3]):
+        beam_size, penalty = (
+            default if values[row] == -1 else values[row]
+            for default, values in zip(usual, options.values(), strict=False)
+        )
+        search = {"beam_size": beam_size, "length_penalty": penalty}
+        ((*expected,),) = Translator(model, tokenizer, **search).translate([line], 2)
+        count = answer["count"][row]
+        texts = [translation.text for translation in expected[:count]]
+        assert answer["translation"][row] == texts + [""] * (2 - count)
+        assert answer["score"][row][0] == pytest.approx(expected[0].score, abs=1e-4)
+
+
+def test_given_translations_are_scored_and_their_attention_is_told(server, loaded):
+    model, tokenizer, config = loaded
+    pair = {"source": ["one dog", "", "cat"], "target": ["eins Hund", "", "große Katze"]}
+    scorer = Scorer(model, tokenizer, length_penalty=config["length_penalty"])
+    expected = scorer.score(*pair.values())
+    scores = predicted(server, "score", **pair)
+    for name in ("log_prob", "score"):
+        values = [getattr(scored, name) for scored in expected]
+        np.testing.assert_allclose(scores[name], values, rtol=1e-4)
+    np.testing.assert_allclose(np.sum(scores["token_log_probs"], axis=1), scores["log_prob"])
+    maps = predicted(server, "attention_maps", **pair)
+    assert maps["source_tokens"][1][0] == "</s>" and maps["target_tokens"][1][1] == ""
+    ids = [side.encode(lines) for side, lines in zip(tokenizer[1:], pair.values(), strict=True)]
+    for name, weights in model.attention_maps(*(np.array(rows[2:]) for rows in ids)).items():
+        _, heads, num_rows, num_columns = weights.shape
+        served = np.array(maps[name])[2, :heads, :num_rows, :num_columns]
+        np.testing.assert_allclose(served, weights[0], atol=1e-5)
+    explored = server.predict({"source": "one dog", "target": "eins Hund"}, "/attention").json()
+    assert explored["source"]["words"] == ["one", "dog", "</s>"]
+    assert {*explored["maps"]} >= {"encoder/0/self", "decoder/0/self", "decoder/0/cross"}
+
+
+# Name -> (signature, inputs, what the error says).
+REFUSED = {
+    "a long line": ("serving_default", {"text": ["a", "dog " * 250]}, "text[1]: longer than"),
+    "many sentences": ("serving_default", {"text": ["A dog . " * 9]}, "at most 8 are possible"),
+    "many lines": ("serving_default", {"text": ["dog\n" * 9]}, "at most 8 are possible"),
+    "a wide beam": ("translate", {"beam_size": 5}, "beam_size[0] is 5, not from 1 to 4"),
+    "a penalty": ("translate", {"length_penalty": 11}, "length_penalty[0] is 11, not from 0 to 10"),
+    "NaN": ("translate", {"length_penalty": float("nan")}, "length_penalty[0] is nan"),
+    "n_best": ("translate", {"beam_size": 2, "n_best": 3}, "n_best[0] is 3, not from 1 to 2"),
+    "a long pair": ("score", {"source": ["a"], "target": ["dog " * 250]}, "target[0] has"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_answered_is_refused_with_the_reason(name, server):
+    signature, inputs, reason = REFUSED[name]
+    if signature == "translate":
+        options = {"beam_size": -1, "length_penalty": -1, "n_best": -1, **inputs}
+        inputs = {"text": ["dog"], **{key: [value] for key, value in options.items()}}
+    answer = server.predict({"signature_name": signature, "inputs": inputs}, PREDICT)
+    assert answer.status == 400 and reason in answer.json()["error"]
+
+
+def test_unusual_lines_and_translations_have_warnings(server):
+    request = {"instances": ["ONE DOG", "one dog . two cat ."]}
+    warnings = server.predict(request, PREDICT).json()["warnings"]
+    assert any(re.match("lines .*capital.*: 1 of 2 [(]line 1[)]", warning) for warning in warnings)
+    assert any("(see --split_sentences): 1 of 2 (line 2)" in warning for warning in warnings)
+
+
+def test_a_stopped_server_finishes_its_requests(model):
+    flags = ["--port=0", f"--model_dir={model}", "--model_name=tiny", "--log_requests"]
+    command = [sys.executable, str(ROOT / "serve.py"), *flags]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        line = process.stdout.readline()
+        address = re.fullmatch(r"serving tiny at http://127\.0\.0\.1:(\d+)/ .*\n", line)
+        assert address, (line, process.stderr.read() if not line else "")
+        client = Client(int(address[1]))
+        assert client.predict({"inputs": ["\u202e"]}, PREDICT).status == 200
+        assert client.predict({"inputs": 7}, PREDICT).status == 400
+        assert client.send("GET", "/", Host="stranger.example").status == 403
+        body = json.dumps({"inputs": ["dog"]}).encode()
+        head = f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", client.port), timeout=60) as connection:
+            connection.sendall(head.encode() + body[:5])
+            assert client.send("GET", "/v1/models/tiny").status == 200  # The other has arrived.
+            process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.5)
+            connection.sendall(body[5:])
+            assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
+        assert process.wait(60) == 0
+        lines = process.stdout.read().splitlines()
+        assert process.stderr.read() == ""
+    finally:
+        process.kill()
+        process.communicate()
+    assert lines.pop() == "stopped"
+    answered = sorted(re.fullmatch(r"(.*) \d+ ms", line)[1] for line in lines)
+    predict = f"POST {PREDICT}"
+    expected = ["GET / 403", "GET /v1/models/tiny 200", f"{predict} 200", f"{predict} 200"]
+    assert answered == [*expected, f"{predict} 400"]
 
 
 @pytest.fixture(scope="module")
@@ -245,28 +256,23 @@ def test_a_warning_of_loading_a_model_is_shown(monkeypatch, capfd):
         os.write(2, b"a warning\n")
         raise UserError("no model")
 
-    monkeypatch.setattr(combined_models, "load_models", warn)
+    monkeypatch.setattr(serve, "load_models", warn)
     done = run_script("serve", ["--port=0", "--model_dir=x"], capfd)
     assert done.status == 1 and done.err == "a warning\nerror: no model\n"
 
 
-def test_a_port_that_is_taken_while_the_model_loads_is_refused_in_one_line(
-    example, monkeypatch, capsys
-):
-    with contextlib.ExitStack() as stack:
-        other = stack.enter_context(socket.socket())
+def test_a_port_that_is_taken_while_the_model_loads_is_refused_in_one_line(monkeypatch, capsys):
+    with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind(("127.0.0.1", 0))
         port = other.getsockname()[1]
 
-        def load_while_the_other_begins(*arguments):
+        def load_while_the_other_begins(*_):
             other.listen()
-            return load_first(*arguments)
+            return example_model("x")
 
-        monkeypatch.setattr(
-            "nmt_zoo.serving.server.served_versions.load_first", load_while_the_other_begins
-        )
-        done = run_script("serve", [f"--export_dir={example}", f"--port={port}"], capsys)
+        monkeypatch.setattr(serve, "load", load_while_the_other_begins)
+        done = run_script("serve", ["--model_dir=x", f"--port={port}"], capsys)
     assert done.status == 1 and done.out == ""
     assert done.err.startswith(f"error: 127.0.0.1:{port}: cannot listen there")
     assert done.err.count("\n") == 1 and os.strerror(errno.EADDRINUSE) in done.err

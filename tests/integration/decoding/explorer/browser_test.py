@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nmt_zoo.decoding.alignment.subword_merging import merge_words, words_of
+from nmt_zoo.decoding.alignment.subword_merging import merge_words
 from nmt_zoo.decoding.explorer.page import explorer_page, index_page, model_data
 from tests.browser import chromium, opener, packages, violations
 
@@ -265,35 +265,6 @@ def test_nothing_serious_is_found_by_axe(opened, browser, scheme):
         assert (background == "rgba(255, 255, 255, 1)") == (scheme == "light")
         assert violations(browser) == []
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-
-
-def test_words_of_pieces_are_those_of_the_other_tools():
-    if not shutil.which("node"):
-        pytest.skip("no Node.js")
-    rng = np.random.default_rng(2)
-    pieces = [
-        "▁",
-        "▁the",
-        "s",
-        ".",
-        "▁(",
-        "a@@",
-        "@@",
-        "<0xE4>",
-        "<0xBD>",
-        "<0xA0>",
-        "▁of▁the",
-        "<s>",
-        "</s>",
-    ]
-    texts = [[*rng.choice(pieces[:n], size=6)] for n in (7, 10, 13) for _ in range(60)]
-    texts += [[*rng.choice(["a@@", "b", "@@", ".", "</s>"], size=6)] for _ in range(60)]
-    script = (ROOT / "nmt_zoo/decoding/explorer/explorer_numbers.js").read_text(encoding="utf-8")
-    script += f"console.log(JSON.stringify({json.dumps(texts)}.map(ExplorerNumbers.wordsOf)));"
-    done = subprocess.run(["node", "-"], input=script, capture_output=True, text=True, check=True)
-    for text, found in zip(texts, json.loads(done.stdout), strict=True):
-        numbers, words = words_of(text)
-        assert (found["words"], found["wordOf"]) == (words, numbers.tolist()), text
 
 
 def test_scripts_of_pages_pass_the_linter():

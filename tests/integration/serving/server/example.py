@@ -1,78 +1,68 @@
-"""A SavedModel that needs no training, and a server for it in a thread."""
+"""A model that needs neither training nor TensorFlow, and a server for it in a thread."""
 
 import contextlib
 import http.client
 import json
 import socket
 import threading
+import time
+from types import SimpleNamespace
 from typing import NamedTuple
 
-import tensorflow as tf
 import uvicorn
 
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.serving.server.json_tensors import FLOAT, INTEGER, STRING
 from nmt_zoo.serving.server.rest_api import ServerLimits, make_app
-from nmt_zoo.serving.server.served_versions import ServedVersions
-
-_TEXT = tf.TensorSpec([None], tf.string)
+from nmt_zoo.serving.server.served_model import Signature
 
 
-class Example(tf.Module):
-    """Translates into upper case.
+def _signature(inputs, outputs, answers):
+    """Makes a `Signature` whose answers are its outputs, and rows its inputs."""
 
-    Args:
-        prefix: begins every translation.
-    """
+    def rows(columns):
+        return list(zip(*columns.values(), strict=True))
 
-    def __init__(self, prefix=""):
-        super().__init__()
-        self.prefix = prefix
+    return Signature(inputs, outputs, rows, answers, lambda _, values: values)
 
-    @tf.function(input_signature=[_TEXT], autograph=False)
-    def translate(self, text):
-        """Refuses the line `bad`."""
-        bad = tf.where(text == "bad")[:1, 0]
-        message = tf.strings.format("text[{}] is bad", bad)
-        with tf.control_dependencies([tf.debugging.Assert(tf.size(bad) == 0, [message])]):
-            translation = tf.strings.join([self.prefix, tf.strings.upper(text)])
-        # The number of rows shows whether requests were answered together.
-        rows = tf.fill(tf.shape(text), tf.size(text))
-        return {"translation": translation, "rows": rows}
 
-    @tf.function(input_signature=[_TEXT, _TEXT], autograph=False)
-    def pair(self, source, target):
-        """Joins two texts."""
-        return {"joined": tf.strings.join([source, target])}
+def _upper(rows):
+    """Translates into upper case, with the number of rows at once; refuses the line `bad`."""
+    if ("bad",) in rows:
+        raise UserError("a line is bad")
+    return [{"translation": text.upper(), "rows": len(rows)} for (text,) in rows]
 
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec([None, 2], tf.float32),
-            tf.TensorSpec([None], tf.int32),
-            tf.TensorSpec([None], tf.bool),
-        ],
-        autograph=False,
+
+def _wait(rows):
+    """Computes for some seconds."""
+    time.sleep(max(0, rows[0][0]))
+    return [{"steps": 1} for _ in rows]
+
+
+def _pair(rows):
+    return [{"joined": "".join(row)} for row in rows]
+
+
+PAIR = {"source": STRING, "target": STRING}
+SIGNATURES = {
+    "serving_default": _signature(
+        {"text": STRING}, {"translation": (STRING, [-1]), "rows": (INTEGER, [-1])}, _upper
+    ),
+    "pair": _signature(PAIR, {"joined": (STRING, [-1])}, _pair),
+    "numbers": _signature(
+        {"count": INTEGER, "share": FLOAT},
+        {"counts": (INTEGER, [-1]), "shares": (FLOAT, [-1, -1])},
+        lambda rows: [{"counts": count, "shares": [share] * count} for count, share in rows],
+    ),
+    "wait": _signature({"seconds": FLOAT}, {"steps": (INTEGER, [-1])}, _wait),
+}
+
+
+def example_model(name):
+    """Makes a model as `ServedModel`, with the signatures above."""
+    return SimpleNamespace(
+        name=name, n_best=4, signatures=SIGNATURES, explorer=_signature(PAIR, {}, _pair)
     )
-    def numbers(self, pairs, count, flag):
-        """Returns its inputs, and bytes."""
-        raw = tf.strings.join([tf.strings.as_string(count), b"\xff"])
-        return {"pairs": pairs, "count": count, "flag": flag, "raw_bytes": raw}
-
-    @tf.function(input_signature=[tf.TensorSpec([], tf.float32)], autograph=False)
-    def wait(self, seconds):
-        """Computes for some seconds."""
-        end = tf.timestamp() + tf.cast(seconds, tf.float64)
-        steps = tf.while_loop(lambda _: tf.timestamp() < end, lambda n: [n + 1], [0])
-        return {"steps": steps[0]}
-
-    @tf.function(input_signature=[_TEXT], autograph=False)
-    def words(self, text):
-        """Splits lines into words; rows are padded to the longest."""
-        return {"words": tf.strings.split(text).to_tensor()}
-
-    def save(self, folder):
-        """Writes the SavedModel."""
-        names = {"serving_default": self.translate, "pair": self.pair}
-        names |= {"numbers": self.numbers, "wait": self.wait, "words": self.words}
-        tf.saved_model.save(self, str(folder), signatures=names)
 
 
 class Answer(NamedTuple):
@@ -104,8 +94,8 @@ class Client:
             named = {name.replace("_", "-"): value for name, value in headers.items()}
             connection.request(method, path, body, named)
             answer = connection.getresponse()
-            found = {name.lower(): value for name, value in answer.getheaders()}
-            return Answer(answer.status, found, answer.read())
+            received = {name.lower(): value for name, value in answer.getheaders()}
+            return Answer(answer.status, received, answer.read())
         finally:
             connection.close()
 
@@ -122,10 +112,10 @@ class Client:
 
 
 @contextlib.contextmanager
-def running(folder, allowed_hosts=(), *, name="example", log=None, **limits):
-    """Runs a server for the versions in a folder; yields a `Client`."""
-    versions = ServedVersions.of_folder(folder, name)
-    app = make_app(versions, name, ServerLimits(**limits), allowed_hosts=allowed_hosts, log=log)
+def running(model=None, allowed_hosts=(), *, log=None, **limits):
+    """Runs a server of a `ServedModel`, by default the example; yields a `Client`."""
+    model = model or example_model("example")
+    app = make_app(model, ServerLimits(**limits), allowed_hosts=allowed_hosts, log=log)
     config = uvicorn.Config(app, log_config=None, log_level="critical", server_header=False)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as opened:

@@ -1,98 +1,72 @@
-"""Requests in JSON become the tensors that TensorFlow Serving makes of them."""
+"""Requests in JSON become the values that TensorFlow Serving makes of them."""
 
 import json
 
 import numpy as np
 import pytest
+from starlette.exceptions import HTTPException
 
 from nmt_zoo.serving.server import json_tensors
-from nmt_zoo.serving.server.loaded_model import ExportedModel
-from nmt_zoo.serving.server.refusals import Refusal
+from nmt_zoo.serving.server.json_tensors import FLOAT, INTEGER, STRING
+from tests.integration.serving.server.example import PAIR
+
+TEXT = {"text": STRING}
 
 
-@pytest.fixture(scope="module")
-def infos(example):
-    """Inputs of the signatures of the example."""
-    model = ExportedModel(example / "1")
-    yield {name: signature.inputs for name, signature in model.signatures.items()}
-    model.close()
-
-
-def read(request, infos):
+def read(request, types):
     """Returns the inputs of a request of at most four rows, and whether they are in rows."""
-    return json_tensors.inputs_of(request, infos, max_rows=4)
+    return json_tensors.inputs_of(request, types, max_rows=4)
 
 
-def test_rows_and_columns_are_the_same_request(infos):
+def test_rows_and_columns_are_the_same_request():
     rows = [{"source": "a", "target": "b"}, {"target": "d", "source": "c"}]
     columns = {"source": ["a", "c"], "target": ["b", "d"]}
-    by_row, in_rows = read({"instances": rows}, infos["pair"])
-    by_column, in_columns = read({"inputs": columns}, infos["pair"])
-    assert in_rows and not in_columns
-    for name, values in columns.items():
-        assert by_row[name].tolist() == by_column[name].tolist() == [v.encode() for v in values]
+    assert read({"instances": rows}, PAIR) == (columns, True)
+    assert read({"inputs": columns}, PAIR) == (columns, False)
 
 
-def test_the_name_of_an_only_input_may_be_left_out(infos):
+def test_the_name_of_an_only_input_may_be_left_out():
     for values in (["a", "b"], [{"text": "a"}, {"text": "b"}]):
-        found, _ = read({"instances": values}, infos["serving_default"])
-        assert found["text"].tolist() == [b"a", b"b"]
+        assert read({"instances": values}, TEXT) == ({"text": ["a", "b"]}, True)
 
 
-def test_values_have_the_types_of_the_signature(infos):
-    inputs = {
-        "pairs": [[1, 2.5], [float("nan"), 1e-3]],
-        "count": [-(2**31), 7],
-        "flag": [True, False],
-    }
-    found, _ = read({"inputs": inputs}, infos["numbers"])
-    assert found["pairs"].dtype == np.float32 and np.isnan(found["pairs"][1, 0])
-    assert found["count"].dtype == np.int32 and found["count"].tolist() == inputs["count"]
-    assert found["flag"].tolist() == [True, False]
+def test_a_binary_string_is_decoded():
+    assert read({"instances": [{"b64": "w7w="}, "ü"]}, TEXT)[0] == {"text": ["ü", "ü"]}
 
 
-def test_a_binary_string_is_decoded(infos):
-    request = {"instances": [{"b64": "/wA="}, "ü"]}
-    found, _ = read(request, infos["serving_default"])
-    assert found["text"].tolist() == [b"\xff\x00", "ü".encode()]
-
-
-def test_an_empty_list_has_the_rank_of_the_signature(infos):
-    inputs = {"pairs": [], "count": [], "flag": []}
-    with pytest.raises(Refusal):  # The second size of pairs is 2, which an empty list does not say.
-        read({"inputs": inputs}, infos["numbers"])
-    found, _ = read({"inputs": {"text": []}}, infos["serving_default"])
-    assert found["text"].shape == (0,)
-
-
-def test_too_many_rows_are_refused_before_their_values_are_read(infos):
-    with pytest.raises(Refusal, match="5 rows, at most 4"):
-        read({"instances": [7] * 5}, infos["serving_default"])
+def test_too_many_rows_are_refused_before_their_values_are_read():
+    with pytest.raises(HTTPException, match="5 rows, at most 4"):
+        read({"instances": [7] * 5}, TEXT)
 
 
 def test_answers_have_the_form_of_their_request():
-    outputs = {"b": np.array([b"x", b"y"], object), "a": np.array([[1], [2]], np.int32)}
-    rows = json.loads(json_tensors.answer(outputs, in_rows=True))
-    assert rows == {"predictions": [{"a": [1], "b": "x"}, {"a": [2], "b": "y"}]}
-    columns = json.loads(json_tensors.answer(outputs, in_rows=False))
-    assert columns == {"outputs": {"a": [[1], [2]], "b": ["x", "y"]}}
-    only = {"a": outputs["a"]}
-    assert json.loads(json_tensors.answer(only, in_rows=True)) == {"predictions": [[1], [2]]}
-    assert json.loads(json_tensors.answer(only, in_rows=False)) == {"outputs": [[1], [2]]}
+    types = {"b": (STRING, [-1]), "a": (INTEGER, [-1, -1])}
+    values = [{"b": "x", "a": [1]}, {"b": "y", "a": [2]}]
+    rows = [{"a": [1], "b": "x"}, {"a": [2], "b": "y"}]
+    columns = {"a": [[1], [2]], "b": ["x", "y"]}
+    for in_rows, expected in ((True, {"predictions": rows}), (False, {"outputs": columns})):
+        assert json.loads(json_tensors.answer(values, types, in_rows)) == expected
+    only = {"a": types["a"]}
+    for in_rows, key in ((True, "predictions"), (False, "outputs")):
+        assert json.loads(json_tensors.answer(values, only, in_rows)) == {key: [[1], [2]]}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rows", "expected"),
+    [
+        (STRING, [["a"], [], ["b", "c"]], [["a", ""], ["", ""], ["b", "c"]]),
+        (FLOAT, [[[1.0]], np.ones([2, 2])], [[[1, 0], [0, 0]], [[1, 1], [1, 1]]]),
+        (STRING, [], []),
+    ],
+)
+def test_rows_of_different_sizes_are_padded(dtype, rows, expected):
+    sizes = [-1] * np.ndim(expected)
+    answer = json_tensors.answer([{"x": row} for row in rows], {"x": (dtype, sizes)}, False)
+    assert json.loads(answer) == {"outputs": expected}
 
 
 def test_a_number_is_written_with_as_many_digits_as_it_has():
-    values = np.array([0.1, -1 / 3, 1e-30, 16777216, np.nan], np.float32)
-    text = json_tensors.answer({"x": values}, in_rows=False).decode()
+    values = [0.1, -1 / 3, 1e-30, 16777216, float("nan")]
+    rows = [{"x": value} for value in values]
+    text = json_tensors.answer(rows, {"x": (FLOAT, [-1])}, in_rows=False).decode()
     assert text == '{"outputs": [0.1, -0.33333334, 1e-30, 16777216.0, NaN]}'
-
-
-def test_outputs_that_are_bytes_are_encoded():
-    found = json_tensors.answer({"raw_bytes": np.array([b"\xff\x00"], object)}, in_rows=True)
-    assert json.loads(found) == {"predictions": [{"b64": "/wA="}]}
-
-
-def test_outputs_without_common_rows_cannot_be_rows():
-    outputs = {"a": np.zeros(2), "b": np.zeros(3)}
-    with pytest.raises(Refusal, match="no rows in common"):
-        json_tensors.answer(outputs, in_rows=True)
