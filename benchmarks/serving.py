@@ -1,9 +1,9 @@
-"""Loads serve.py as many clients would: speed, memory, malformed requests, restart and reload.
+"""Loads serve.py as many clients would: speed, memory, malformed requests, restart.
 
     python benchmarks/serving.py --model_dir=runs/demo --source=data/demo/test.en \
         --output=docs/results/speed/serving.json
 
-The model is exported. Each request has one line of --source; an answer counts as wrong if it is not
+Each request has one line of --source; an answer counts as wrong if it is not
 the line that translate.py gives. Clients are threads of one process on the same machine; each keeps
 its connection and sends its next request when it has the answer to the last. The script refuses
 nothing that it finds: read the figures. In turn:
@@ -11,7 +11,6 @@ nothing that it finds: read the figures. In turn:
 * one client for some seconds, then many clients for --seconds, twice: memory is measured after both
   times, so that it shows if it grows;
 * malformed requests; those that do not get a status from 400 to 499 are counted;
-* many clients while a new version of the model appears;
 * the server is killed and started again.
 """
 
@@ -21,12 +20,10 @@ import itertools
 import json
 import random
 import re
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -53,15 +50,15 @@ class Server:
     """serve.py in a process of its own.
 
     Args:
-        folder: of the exported versions.
+        model_dir: of the trained model.
 
     Attributes:
         process: `subprocess.Popen`.
         port: of the server.
     """
 
-    def __init__(self, folder):
-        command = [sys.executable, "serve.py", f"--export_dir={folder}", "--port=0"]
+    def __init__(self, model_dir):
+        command = [sys.executable, "serve.py", f"--model_dir={model_dir}", "--port=0"]
         self.process = subprocess.Popen(
             [*command, "--model_name=model"], cwd=ROOT, stdout=subprocess.PIPE, text=True
         )
@@ -75,12 +72,6 @@ class Server:
         """Opens a connection."""
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
 
-    def version(self):
-        """Returns the number of the version that answers."""
-        _, body = send(self.connect(), "GET", "/v1/models/model")
-        found = json.loads(body)["model_version_status"]
-        return next(each["version"] for each in found if each["state"] == "AVAILABLE")
-
 
 def send(connection, method, path, body=None, headers=None):
     """Sends a request; returns (status, body)."""
@@ -89,7 +80,7 @@ def send(connection, method, path, body=None, headers=None):
     return answer.status, answer.read()
 
 
-def load(server, pairs, *, clients, seconds, until=lambda: True):
+def load(server, pairs, *, clients, seconds):
     """Sends requests from several clients at the same time.
 
     Args:
@@ -97,7 +88,6 @@ def load(server, pairs, *, clients, seconds, until=lambda: True):
         pairs: list of (line, expected translation).
         clients: their number.
         seconds: time until they stop.
-        until: function that must be true, too, before they stop.
 
     Returns:
         dict of what was counted and measured.
@@ -108,7 +98,7 @@ def load(server, pairs, *, clients, seconds, until=lambda: True):
 
     def client(_):
         connection = server.connect()
-        while time.monotonic() < end or not until():
+        while time.monotonic() < end:
             line, expected = pairs[next(numbers) % len(pairs)]
             began = time.monotonic()
             try:
@@ -184,39 +174,21 @@ def send_malformed(server, count):
         "requests": count,
         "statuses": dict(sorted(statuses.items())),
         "not_4xx": sum(n for status, n in statuses.items() if status[0] != "4"),
-        "lives": server.process.poll() is None and server.version() == "1",
+        "lives": server.process.poll() is None,
     }
 
 
-def reload(server, folder, pairs, clients):
-    """Lets a second version appear while clients ask; returns what was counted."""
-    began, seconds = time.monotonic(), []
-
-    def appear():
-        shutil.copytree(folder / "1", folder / "copy")
-        (folder / "copy").rename(folder / "2")
-        while server.version() != "2":
-            time.sleep(0.05)
-        seconds.append(round(time.monotonic() - began, 1))
-
-    thread = threading.Thread(target=appear)
-    thread.start()
-    found = load(server, pairs, clients=clients, seconds=2, until=lambda: not thread.is_alive())
-    thread.join()
-    return {**found, "seconds_to_replace": seconds[0]}
-
-
-def start(folder, line):
+def start(model_dir, line):
     """Starts a server; returns it, and the seconds until its first answer."""
     began = time.monotonic()
-    server = Server(folder)
+    server = Server(model_dir)
     send(server.connect(), "POST", PATH, json.dumps({"instances": [line]}))
     return server, round(time.monotonic() - began, 1)
 
 
-def measure(folder, pairs, given):
+def measure(model_dir, pairs, given):
     """Measures everything; returns a dict for JSON."""
-    server, first_start = start(folder, pairs[0][0])
+    server, first_start = start(model_dir, pairs[0][0])
     try:
         alone = load(server, pairs, clients=1, seconds=given.seconds / 3)
         print(f"one client: {alone}", flush=True)
@@ -227,13 +199,10 @@ def measure(folder, pairs, given):
             print(f"{given.clients} clients: {loads[-1]}; {memory[-1]} MB", flush=True)
         bad = send_malformed(server, given.malformed)
         print(f"malformed: {bad}", flush=True)
-        reloaded = reload(server, folder, pairs, given.clients)
-        print(f"reload: {reloaded}", flush=True)
-        shutil.rmtree(folder / "2")
     finally:
         server.process.kill()
         server.process.wait()
-    server, second_start = start(folder, pairs[0][0])
+    server, second_start = start(model_dir, pairs[0][0])
     server.process.kill()
     print(f"started in {first_start} s, after a kill in {second_start} s", flush=True)
     ratio = loads[0]["answers_per_second"] / alone["answers_per_second"]
@@ -243,13 +212,12 @@ def measure(folder, pairs, given):
         "times_as_many_answers": round(ratio, 2),
         "megabytes": memory,
         "malformed": bad,
-        "reload": reloaded,
         "seconds_to_start": {"first": first_start, "after_a_kill": second_start},
     }
 
 
 def main(argv):
-    """Reads the command line, exports and translates, measures."""
+    """Reads the command line, translates, measures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model_dir", required=True, help="a trained model")
     parser.add_argument("--source", required=True, help="file of lines to translate")
@@ -268,9 +236,8 @@ def main(argv):
         model = f"--model_dir={Path(given.model_dir).resolve()}"  # Scripts run in another folder.
         places = [f"--input={folder / 'text'}", f"--output={folder / 'out'}"]
         run(["translate.py", model, "--engine=tensorflow", *places])
-        run(["export.py", model, f"--export_dir={folder / 'export'}"])
         pairs = list(zip(lines, read_lines(folder / "out"), strict=True))
-        record |= measure(folder / "export", pairs, given)
+        record |= measure(Path(given.model_dir).resolve(), pairs, given)
 
 
 if __name__ == "__main__":

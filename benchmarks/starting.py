@@ -74,12 +74,8 @@ def cases(root, asked):
         name: lambda command=command: seconds(command, root, sentence)
         for name, command in commands.items()
     }
-    served = {"--model_dir": asked.model_dir, "--export_dir": asked.saved_model_dir}
-    for name, path in served.items():
-        if path:
-            flag = f"{name}={path.resolve()}"
-            found[f"serve.py {name}"] = functools.partial(seconds_of_server, flag, root, sentence)
-    return found
+    flag = f"--model_dir={model_dir}"
+    return {**found, "serve.py": functools.partial(seconds_of_server, flag, root, sentence)}
 
 
 def main():
@@ -87,7 +83,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model_dir", type=Path, required=True, help="a trained Transformer")
     parser.add_argument("--export_dir", type=Path, help="an export of it for CTranslate2")
-    parser.add_argument("--saved_model_dir", type=Path, help="an export of it for serve.py")
     parser.add_argument("--sentence", default="A dog runs .", help="what is translated")
     parser.add_argument("--root", type=Path, action="append", help="checkouts; default: this one")
     parser.add_argument("--rounds", type=int, default=5)

@@ -68,7 +68,7 @@ _DECODING = {
     "of the matrix products": "{ours[share_of_matrix_products]:.0%}",
 }
 _SERVING = {
-    "clients": "{clients}{note}",
+    "clients": "{clients}",
     "answers a second": "{answers_per_second:,.1f}",
     "median": "{milliseconds[median]:,.0f} ms",
     "99%": "{milliseconds[percentile_99]:,.0f} ms",
@@ -225,18 +225,15 @@ def _shortlist():
 def _serving():
     """Makes a row for each load of `speed.py serving`; the other results stand below."""
     record = read("speed/serving")
-    rows = [record["one_client"], record["many_clients"][0], record["reload"]]
-    notes = ("", "", ", new version")
+    rows = [record["one_client"], record["many_clients"][0]]
     refused = record["malformed"]["requests"] - record["malformed"]["not_4xx"]
     text = (
         "{many_clients[0][clients]} clients get {times_as_many_answers:.2f} times as many answers "
         "as one. Memory: {megabytes[0]:,} MB after the first load, {megabytes[1]:,} MB after the "
         "second. {refused:,} of {malformed[requests]:,} malformed requests were refused with a "
         "status from 400 to 499. The first answer came {seconds_to_start[first]:.1f} s after the "
-        "start, and {seconds_to_start[after_a_kill]:.1f} s after that of a killed server; a new "
-        "version took over {reload[seconds_to_replace]:.1f} s after its files began to be copied."
+        "start, and {seconds_to_start[after_a_kill]:.1f} s after that of a killed server."
     )
-    rows = [{**row, "note": note} for row, note in zip(rows, notes, strict=True)]
     return [*table(_SERVING, rows), "", fill(text, {**record, "refused": refused})]
 
 
