@@ -1,10 +1,9 @@
 """Writes what README.md says of `make demo`, its record and two pictures; run by `make figures`.
 
     python benchmarks/demo_record.py
-    python benchmarks/demo_record.py --seeds=2,3,4,5
 
-It reads what `make demo` has left in runs/demo. The picture of the page needs chromium. --seeds
-trains the same model from other random numbers instead, and adds their scores to the record.
+It reads what `make demo` has left in runs/demo. The picture of the page needs chromium. Scores of
+other seeds stay in the record.
 """
 
 import json
@@ -16,8 +15,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from absl import flags
-
 from benchmarks.parts.scripts import run, write_record
 from nmt_zoo.command_line import console
 from nmt_zoo.common.errors import UserError
@@ -26,30 +23,12 @@ from nmt_zoo.common.files import read_lines
 RUN = "runs/demo"
 RECORD = ROOT / "docs" / "results" / "demo_en_de_transformer_tiny.json"
 SIZE = (1100, 1150)  # Pixels of the picture of the page: all that is above its tables.
-FLAGS = flags.FLAGS
-
-flags.DEFINE_list("seeds", [], "Seeds of further runs, which are trained and scored.")
-
-
-def score_of(seed):
-    """Trains the model of `make demo` from another seed; returns BLEU, and where."""
-    folder, scores = f"{RUN}_seed_{seed}", Path(f"{RUN}_seed_{seed}", "scores.json")
-    run(["train.py", f"--seed={seed}", f"--model_dir={folder}"])
-    test = ["--input=data/demo/test.en", "--reference=data/demo/test.de"]
-    found = [f"--output={folder}/test.de", f"--save_scores={scores}"]
-    run(["translate.py", f"--model_dir={folder}", *test, *found])
-    record = json.loads((ROOT / scores).read_text(encoding="utf-8"))
-    return {"bleu": record["bleu"], "processor": record["machine"]["processor"]}
 
 
 def main(argv):
-    """Writes the record and the pictures, or the scores of further seeds."""
+    """Writes the record and the pictures."""
     del argv
     before = json.loads(RECORD.read_text(encoding="utf-8"))
-    if FLAGS.seeds:
-        found = before.get("seeds", {}) | {seed: score_of(seed) for seed in FLAGS.seeds}
-        write_record(RECORD, {**before, "seeds": found})
-        return 0
     chromium = shutil.which("chromium")
     if not chromium:
         raise UserError("chromium is not installed; on Debian, apt-get install chromium")

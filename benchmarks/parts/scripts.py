@@ -24,23 +24,12 @@ print(done.returncode, seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_
 """
 
 
-def chosen(only, known, kind, flag="--only"):
-    """Returns the names of --only, or all known names if it is empty; refuses other names.
-
-    Args:
-        only: list of names.
-        known: all names.
-        kind: what the names are, in a word.
-        flag: the flag that gave the names.
-    """
-    unknown = set(only) - set(known)
-    if unknown:
-        # A name with a comma needs quotation marks in a list.
-        names = [f'"{name}"' if "," in name else name for name in known]
-        raise UserError(
-            f"{flag}: no {kind} {', '.join(sorted(unknown))}; expected some of {', '.join(names)}"
-        )
-    return only or list(known)
+def chosen(only, names):
+    """Returns the names of --only, or all names if it is empty; refuses other names."""
+    if unknown := sorted(set(only) - set(names)):
+        expected = ", ".join(names)
+        raise UserError(f"--only: no run {', '.join(unknown)}; expected some of {expected}")
+    return only or list(names)
 
 
 def require(*packages):
@@ -67,18 +56,12 @@ def measured(command, log):
     return float(seconds), int(memory)
 
 
-def own_command():
-    """Returns the command line of this process, as one types it."""
-    return shlex.join(["python", *sys.argv])
-
-
 @contextlib.contextmanager
-def recorded(path, **versions):
+def recorded(path):
     """Yields a dict for the figures, and then writes it with the machine and the command.
 
     Args:
-        path: JSON file, which is tried before the work; "" or None writes nothing.
-        **versions: of packages that are measured, too.
+        path: JSON file, which is tried before the work; None writes nothing.
     """
     if path:
         check_writable(path)
@@ -87,8 +70,8 @@ def recorded(path, **versions):
     if path:
         from nmt_zoo.command_line.machine import machine
 
-        about = {"machine": {**machine(), **versions}, "command": own_command()}
-        write_record(path, {**about, **record})
+        command = shlex.join(["python", *sys.argv])
+        write_record(path, {"machine": machine(), "command": command, **record})
 
 
 def write_record(path, record):

@@ -1,10 +1,9 @@
 """Tables of scores: translations, alignments, language models; and of runs that were killed."""
 
-import math
 import statistics
 from functools import partial
 
-from benchmarks.tables.cells import entries, fill, read, records, table
+from benchmarks.tables.cells import entries, fill, markdown, read, records, table
 
 _GENERAL = {
     "model": "`{model}`",
@@ -37,30 +36,6 @@ _DEMO_ALIGNMENT = {
     "minutes": "{training[minutes]:.0f}",
     "steps": "{training[steps]:,}",
 }
-_ALIGNERS = {
-    "aligner": "{name}",
-    "forward": "{aer[forward]:.3f}",
-    "reverse": "{aer[reverse]:.3f}",
-    "both, best": "{best:.3f} ({method})",
-    "seconds": "{seconds:.1f}",
-    "peak memory": "{peak_memory_gb:.2f} GB",
-}
-_PRETRAINED = {
-    "model": "`{name}`",
-    "weights": "{parameters:1e-6 .2f} M",
-    "lines with equal ids": "{ids_alike:,} of {lines:,}",
-    "largest difference of logits": "{largest_difference_of_logits:.1e}",
-    "greedy alike": "{greedy[alike]} of {greedy[finished]}",
-    "beam 4 alike": "{beam[alike]} of {beam[finished]}",
-    "greedy: ours, PyTorch, CTranslate2": "{greedy[shown]} s",
-    "beam 4: the same": "{beam[shown]} s",
-}
-_LANGUAGES = {
-    "pair": "{name}{note}",
-    "a model for it alone": ("{alone[bleu]:.2f} / {alone[chrf]:.2f}", " ({updates:,} updates)"),
-    "one model": "{one[bleu]:.2f} / {one[chrf]:.2f}",
-    "the same, by way of English": "{cascade[bleu]:.2f} / {cascade[chrf]:.2f}",
-}
 _FAULTS = {
     "model": "`{name}`",
     "runs": "{runs}",
@@ -69,16 +44,6 @@ _FAULTS = {
     "survived": "{survived}",
     "steps lost, mean": "{mean_steps_lost:.1f}",
     "most": "{most_steps_lost} of {steps_between_saves} between saves",
-}
-_COURSEWORK = {
-    "model": "`{name}`",
-    "parameters": "{parameters:1e-6 .2f} M",
-    "BLEU": ("{bleu:.2f}", " ({published[bleu]:.2f})"),
-    "valid perplexity, last epoch": ("{last:.1f}", " ({published[perplexity]:.1f})"),
-    "best epoch": "{least:.1f}, epoch {best}",
-    "training loss, last epoch": ("{train:.3f}", " ({published[loss]:.3f})"),
-    "epochs": "{epochs}",
-    "why different": "{why_different}",
 }
 
 
@@ -115,7 +80,6 @@ def _europarl():
 
 _METHODS = ("corpus", "method or model", "runs", "updates", "precision", "BLEU", "gain", "chrF")
 _METHODS += ("as published", "AER")
-_SIZES = (29000, 5000, 1000, 300)  # Pairs of Multi30k.
 _WITHOUT = ("plain", "float32")  # Rows without a method, one for each precision.
 
 
@@ -153,10 +117,11 @@ def _method_cells(results, gain):
     trainings = [run if isinstance(run, list) else [run] for run in trainings]
     updates = [sum(model["steps"] for model in run) for run in trainings]
     precisions = sorted({r["options"]["precision"] for r in results})
-    bleu, chrf, published, aer = (
+    bleu, chrf, published = (
         [r[name] for r in results if name in r]
-        for name in ("bleu", "chrf", "bleu_lowercased_moses", "aer")
+        for name in ("bleu", "chrf", "bleu_lowercased_moses")
     )
+    aer = [r["alignment"]["aer"] for r in results if "alignment" in r]
     counts = (str(len(results)), _mean(updates, 0), " and ".join(precisions))
     return (*counts, _mean(bleu, 2), gain, _mean(chrf, 2), _mean(published, 2), _mean(aer, 3))
 
@@ -176,141 +141,14 @@ def _demo_alignment():
     return table(_DEMO_ALIGNMENT, sorted(rows, key=lambda r: r.get("alignment", {"aer": 2})["aer"]))
 
 
-def _aligners(name):
-    rows = entries(f"alignment/{name}", "aligners")
-    for row in rows:
-        both = {m: aer for m, aer in row["aer"].items() if m not in ("forward", "reverse")}
-        row["method"] = min(both, key=both.get)
-        row["best"] = both[row["method"]]
-    return table(_ALIGNERS, rows)
-
-
-def _phrases():
-    """Makes a row for each system: BLEU by text; the best of the largest text first.
-
-    Two networks of Europarl are those of its own table, with their unknown words replaced.
-    """
-    columns = {"system": "`{name}`"}
-    columns |= {f"Multi30k, {size:,}": f"{{multi30k_{size}[bleu]:.2f}}" for size in _SIZES}
-    columns |= {f"Europarl, {size:,}": f"{{europarl_{size}[bleu]:.2f}}" for size in (10000, 300)}
-    largest = f"multi30k_{_SIZES[0]}"
-    for title, key in (("training, s", "training_seconds"), ("lines a second", "lines_per_second")):
-        columns[title] = f"{{{largest}[{key}]:.0f}}"
-    rows = {}
-    for record in records("phrases/*.json"):
-        for name, scores in record["systems"].items():
-            rows.setdefault(name, {"name": name})[record["name"]] = scores
-    for name in ("lstm_lexical", "transformer_coursework"):
-        rows[name]["europarl_10000"] = read(f"europarl10k/{name}")["scores"]["replaced"]
-    return table(columns, sorted(rows.values(), key=lambda row: -row[largest]["bleu"]))
-
-
-def _pretrained():
-    rows = records("pretrained/*.json")
-    for row in rows:
-        for way in (row["greedy"], row["beam"]):
-            totals = (way[f"seconds{system}"] for system in ("", "_pytorch", "_ctranslate2"))
-            means = ("-" if s is None else f"{s / row['translated']:.3f}" for s in totals)
-            way["shown"] = ", ".join(means)
-    return table(_PRETRAINED, rows)
-
-
-def _languages():
-    updates, rows = read("studies/languages")["updates"], entries("studies/languages", "pairs")
-    for row in rows:
-        row["note"] = "" if "alone" in row else ", never seen together"
-        if "alone" in row:
-            row["updates"] = updates[row["name"]]
-    return table(_LANGUAGES, rows)
-
-
-def _tuning():
-    columns = {"model": "{model}", "BLEU on new text": "{new:.2f}", "BLEU on old text": "{old:.2f}"}
-    rows = entries("studies/tuning", "bleu")
-    for row in rows:
-        row["model"] = fill("after `--learning_rate={name}`" if "tuned" in row else "{name}", row)
-    return table(columns, rows)
-
-
-def _pronouns():
-    ways = {f"right when {way}": f"{{{way}:.1%}}" for way in ("translated", "scored")}
-    return table({"sentences of context": "{name}", **ways}, entries("studies/pronouns", "right"))
-
-
-def _kinds():
-    """Makes a row of BLEU for each kind of text and each range of lengths."""
-    systems = read("studies/statistical_neural")["systems"]
-    first = next(iter(systems.values()))
-    rows = [
-        {"text": kind, **{name: r["kinds"][kind] for name, r in systems.items()}}
-        for kind in first["kinds"]
-    ]
-    for number, (low, high, count, _) in enumerate(first["by_length"]):
-        words = f"{low} to {high}" if high < 900 else f"{low} and more"
-        scores = {name: r["by_length"][number][-1] for name, r in systems.items()}
-        rows.append({"text": f"sentences of {words} words ({count})", **scores})
-    return table({"text": "{text}", **{f"`{n}`": f"{{{n}:.2f}}" for n in systems}}, rows)
-
-
-def _noisy_channel():
-    """Makes a row of BLEU for each model, and the perplexity of each order."""
-    ways = {"alone": "direct", "with the language model": "fusion", "as a noisy channel": "channel"}
-    columns = {
-        title: (f"{{{way}[bleu]:.2f}}", f" (weight {{{way}[language_model_weight]:g}})")
-        for title, way in ways.items()
-    }
-    orders = read("noisy_channel/demo")["perplexity"]
-    rows = [
-        {"split": title, **{f"order {order}": of[split] for order, of in orders.items()}}
-        for title, split in (("validation", "valid"), ("test", "test"))
-    ]
-    heads = {f"order {order}": f"{{order {order}:.2f}}" for order in orders}
-    return [
-        *table({"model": "`{name}`", **columns}, entries("noisy_channel/demo", "models")),
-        "",
-        *table({"perplexity of `ngram_lm`": "{split}", **heads}, rows),
-    ]
-
-
-def _coursework():
-    rows = entries("studies/coursework", "runs")
-    for row in rows:
-        valid, train = row["loss"]["valid"], row["loss"]["train"]
-        row |= {"last": math.exp(valid[-1]), "least": math.exp(min(valid)), "train": train[-1]}
-        row |= {"best": 1 + valid.index(min(valid)), "epochs": len(valid)}
-    return table(_COURSEWORK, rows)
-
-
-def _coursework_examples():
-    """Makes rows of source, reference and translations for the sentences of tables 4 and 6."""
-    record = read("studies/coursework")
-    names = ("lstm_luong", "lstm_lexical", "transformer_coursework")
-    rows = []
-    for number, (source, reference) in record["lines"].items():
-        texts = {"source": source, "reference": reference}
-        texts |= {f"`{name}`": record["runs"][name]["examples"][number] for name in names}
-        rows += [{"line": "", "title": title, "text": text} for title, text in texts.items()]
-        rows[-len(texts)]["line"] = number
-    return table({"line": "{line}", "": "{title}", "sentence": "{text}"}, rows)
-
-
 TABLES = {
     "demo": _demo,
     "results": _general,
     "europarl10k": _europarl,
     "methods": _methods,
     "demo_alignment": _demo_alignment,
-    "aligners": partial(_aligners, "hansards"),
-    "aligners_held_out": partial(_aligners, "demo_held_out"),
-    "phrases": _phrases,
-    "pretrained": _pretrained,
-    "tuning": _tuning,
-    "languages": _languages,
-    "pronouns": _pronouns,
-    "kinds": _kinds,
-    "noisy_channel": _noisy_channel,
-    "coursework": _coursework,
-    "coursework_words": lambda: ["```", *read("studies/coursework")["words"], "```"],
-    "coursework_examples": _coursework_examples,
     "faults": lambda: table(_FAULTS, entries("faults/kills", "presets")),
+    "coursework_words": lambda: ["```", *read("studies/coursework")["words"], "```"],
+    # Of finished studies, made from their records.
+    **{name: partial(markdown, rows) for name, rows in read("studies/tables").items()},
 }

@@ -1,4 +1,4 @@
-"""The presets `transformer_*` as one would write them in PyTorch, for `step_time.py`."""
+"""The presets `transformer_*` and their update as one would write them in PyTorch."""
 
 import math
 import warnings
@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
-LONGEST = 1024  # Number of positions of the Transformer.
+LONGEST = 1024  # Number of positions.
 
 
 class TransformerModel(nn.Module):
@@ -27,15 +27,12 @@ class TransformerModel(nn.Module):
         # PyTorch's initial embeddings are too large for an output layer: losses start at hundreds.
         nn.init.normal_(self.embedding.weight, std=self.width**-0.5)
         self.embedding_dropout = nn.Dropout(settings["dropout"])
+        names = ("num_heads", "num_encoder_layers", "num_decoder_layers", "ffn_width", "dropout")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTorch warns that tensors are not nested.
             self.transformer = nn.Transformer(
                 self.width,
-                settings["num_heads"],
-                settings["num_encoder_layers"],
-                settings["num_decoder_layers"],
-                settings["ffn_width"],
-                settings["dropout"],
+                *(settings[name] for name in names),
                 layer_norm_eps=1e-6,
                 batch_first=True,
                 norm_first=settings["norm"] == "pre",
@@ -48,7 +45,10 @@ class TransformerModel(nn.Module):
             layer.self_attn.dropout = settings["attention_dropout"]
             if hasattr(layer, "multihead_attn"):
                 layer.multihead_attn.dropout = settings["attention_dropout"]
-        self.register_buffer("positions", _sinusoids(LONGEST, self.width), persistent=False)
+        rates = torch.exp(torch.arange(0, self.width, 2) * (-math.log(1e4) / self.width))
+        angles = torch.arange(LONGEST)[:, None] * rates  # Section 3.5.
+        sinusoids = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+        self.register_buffer("positions", sinusoids, persistent=False)
 
     def forward(self, source_ids, target_in_ids):
         """`[B, S]`, `[B, T]` -> logits `[B, T, V]`."""
@@ -72,21 +72,20 @@ class TransformerModel(nn.Module):
     def take_weights(self, weights):
         """Sets all weights to those of the Keras model: path without the model's name -> array."""
         arrays = {"embedding.weight": weights["target_embedding/embeddings"]}
-        parts = {name.rpartition(".")[0] for name, _ in self.transformer.named_parameters()}
-        for part in parts:
-            names, ours = _ours(part), f"transformer.{part}"
+        for part in {name.rpartition(".")[0] for name, _ in self.transformer.named_parameters()}:
+            path, own = _path(part), f"transformer.{part}"
             if part.endswith("attn"):
                 for ending, side in (("weight", "kernel"), ("bias", "bias")):
-                    three = [weights[f"{names}/{x}/{side}"].T for x in ("query", "key", "value")]
-                    arrays[f"{ours}.in_proj_{ending}"] = np.concatenate(three)
+                    three = [weights[f"{path}/{x}/{side}"].T for x in ("query", "key", "value")]
+                    arrays[f"{own}.in_proj_{ending}"] = np.concatenate(three)
                 continue
             sides = ("gamma", "beta") if "norm" in part else ("kernel", "bias")
             for ending, side in zip(("weight", "bias"), sides, strict=True):
-                arrays[f"{ours}.{ending}"] = weights[f"{names}/{side}"].T
+                arrays[f"{own}.{ending}"] = weights[f"{path}/{side}"].T
         self.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
 
 
-def _ours(part):
+def _path(part):
     """Translates a name of `nn.Transformer`, such as `decoder.layers.0.norm2`, to the project's."""
     side, *rest = part.split(".")
     if rest == ["norm"]:
@@ -97,7 +96,7 @@ def _ours(part):
         "decoder": ("self_attention", "cross_attention", "feed_forward"),
     }
     names = {
-        "self_attn": "self_attention",
+        "self_attn": sublayers[side][0],
         "multihead_attn": "cross_attention",
         "linear1": "feed_forward/inner",
         "linear2": "feed_forward/outer",
@@ -106,66 +105,50 @@ def _ours(part):
     return "/".join([f"{side}_{number}", names[name], *(["output"] if inner else [])])
 
 
-def _sinusoids(length, width):
-    """Returns `[length, width]`: sines on even columns, cosines on odd columns; section 3.5."""
-    rates = torch.exp(torch.arange(0, width, 2) * (-math.log(1e4) / width))
-    angles = torch.arange(length)[:, None] * rates
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
-
-
 class TorchUpdate:
-    """An update like that of `training.ways.gradient.gradient.Gradient`, in PyTorch.
+    """An update like that of `training.ways.gradient.gradient.GradientUpdate`, in PyTorch.
 
     Args:
         model: `TransformerModel`.
-        learning_rate: peak of the schedule.
-        warmup_steps: updates until the peak.
-        label_smoothing: in [0, 1).
-        clip_norm: largest global norm of the gradient.
-        exact_norm: whether `step` sums the norm that it returns in float64. This is for comparisons
-            of networks: `clip_grad_norm_` sums in float32 and is off by 1e-4.
+        options: learning_rate, the peak of the schedule; warmup_steps until it; label_smoothing;
+            clip_norm, the largest global norm of the gradient.
         precision: "float32", or "bfloat16" for autocast.
-        compiled: whether `torch.compile` compiles the loss and its gradient.
+        is_compiled: whether `torch.compile` compiles the loss and its gradient.
+
+    Attributes:
+        norms: the norm of the gradient of each update, if it is a list; None keeps none.
     """
 
-    def __init__(
-        self,
-        model,
-        *,
-        learning_rate,
-        warmup_steps,
-        label_smoothing,
-        clip_norm,
-        exact_norm=False,
-        precision="float32",
-        compiled=False,
-    ):
-        self.model = model
-        self.exact_norm = exact_norm
-        self.precision = precision
+    def __init__(self, model, options, precision="float32", is_compiled=False):
+        self.model, self.options, self.precision, self.norms = model, options, precision, None
         # Batches differ in their lengths.
-        self.loss = torch.compile(self._loss, dynamic=True) if compiled else self._loss
-        self.label_smoothing = label_smoothing
-        self.clip_norm = clip_norm
+        self.loss = torch.compile(self._loss, dynamic=True) if is_compiled else self._loss
         self.optimizer = torch.optim.Adam(
-            model.parameters(), learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=True
+            model.parameters(), options["learning_rate"], betas=(0.9, 0.98), eps=1e-9, fused=True
         )
+        warmup_steps = options["warmup_steps"]
         self.schedule = torch.optim.lr_scheduler.LambdaLR(
             self.optimizer,
             lambda step: min((step + 1) / warmup_steps, (warmup_steps / (step + 1)) ** 0.5),
         )
 
     def step(self, source_ids, target_ids):
-        """Makes an update by a batch of ids; returns `(loss a token, norm of its gradient)`."""
+        """Makes an update by a batch of ids; returns the loss a token."""
         with torch.autocast("cpu", torch.bfloat16, enabled=self.precision == "bfloat16"):
             loss = self.loss(source_ids, target_ids)
         self.optimizer.zero_grad()
         loss.backward()
-        exact = self._float64_norm() if self.exact_norm else None
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_norm)
+        if self.norms is not None:
+            self.norms.append(self._norm())
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.options["clip_norm"])
         self.optimizer.step()
         self.schedule.step()
-        return loss.detach(), norm if exact is None else exact
+        return loss.detach()
+
+    def _norm(self):
+        # PyTorch's own sum is in float32, and off by 1e-4.
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        return torch.stack([g.double().square().sum() for g in gradients]).sum().sqrt()
 
     def _loss(self, source_ids, target_ids):
         bos = torch.full_like(target_ids[:, :1], BOS_ID)
@@ -174,9 +157,5 @@ class TorchUpdate:
             logits.flatten(0, 1),
             target_ids.flatten(),
             ignore_index=PAD_ID,
-            label_smoothing=self.label_smoothing,
+            label_smoothing=self.options["label_smoothing"],
         )
-
-    def _float64_norm(self):
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        return torch.stack([g.double().square().sum() for g in gradients]).sum().sqrt()

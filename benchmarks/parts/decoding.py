@@ -1,0 +1,302 @@
+"""Translation by our search and by CTranslate2, with the same weights and threads.
+
+Two cases: a trained Transformer, and `transformer_base` with random weights, which never let a
+translation end, so that all engines make the same number of steps. An engine is measured with every
+setting that may suit it best; tables show the fastest. Before anything is timed, the trained
+Transformer translates lines with both engines; lines that differ must have equal scores.
+"""
+
+import itertools
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.parts.turns import Candidate, ratio, take_turns
+from nmt_zoo.common.files import read_lines
+from nmt_zoo.decoding.search.terms import ALWAYS, NEVER
+
+LENGTH_PENALTY = 0.6
+SEED = 1
+TOLERANCE = 1e-3  # Largest difference of scores that counts as a tie.
+PIECES, WORDS = 32_000, 14  # Of the random case: vocabulary, words of a sentence.
+
+
+class Source(NamedTuple):
+    """Where an engine finds its model.
+
+    Attributes:
+        name: preset.
+        directory: model directory; "" for random weights.
+        converted: folder with the weights for CTranslate2, and a folder of the tokenizer.
+        kind: kind of the tokenizer.
+    """
+
+    name: str
+    directory: str
+    converted: str
+    kind: str
+
+
+# Settings of ours: (kind, name) -> (whether each thread has a batch of its own, or all share an
+# operation; oneDNN; number format; when searches are compiled). translate.py has the first, and
+# compiles searches of one or two sentences if that pays.
+OURS = {
+    ("ours", "a batch for each thread"): (True, False, "float32", NEVER),
+    ("ours", "all threads in an operation"): (False, False, "float32", NEVER),
+    ("ours", "all threads in an operation, oneDNN"): (False, True, "float32", NEVER),
+    ("ours", "compiled, a batch for each thread"): (True, False, "float32", ALWAYS),
+    ("ours", "compiled, all threads in an operation"): (False, False, "float32", ALWAYS),
+    ("ours bfloat16", "a batch for each thread"): (True, True, "bfloat16", NEVER),
+    ("ours bfloat16", "all threads in an operation"): (False, True, "bfloat16", NEVER),
+}
+
+
+def ours(source, num_batches, has_onednn, dtype, compiles):
+    """Returns `work(lines, beam_size, batch_size)` of our translator: ids and seconds of calls."""
+    os.environ["TF_ENABLE_ONEDNN_OPTS"] = str(int(has_onednn))
+    model, tokenizer = load_ours(source, dtype)
+    from nmt_zoo.decoding.translator import Translator
+
+    translators = {}
+
+    def work(lines, beam_size, batch_size):
+        if (beam_size, batch_size) not in translators:
+            translators[beam_size, batch_size] = Translator(
+                model,
+                tokenizer,
+                beam_size=beam_size,
+                batch_size=batch_size,
+                length_penalty=LENGTH_PENALTY,
+                num_threads=num_batches,
+                compiles=compiles,
+            )
+        translate = translators[beam_size, batch_size].translate
+        return _timed(lambda text: [best[0].ids for best in translate(text)], lines, batch_size)
+
+    return work
+
+
+def ctranslate2_engine(source, compute_type, inter_threads, intra_threads):
+    """Returns `work` of CTranslate2, which sorts the lines and makes the batches itself."""
+    import ctranslate2
+
+    from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.load(source.kind, Path(source.converted, "tokenizer"))
+    pieces = tokenizer.target.pieces(range(len(tokenizer.target)))
+    ids_of = {piece: i for i, piece in enumerate(pieces)}
+    threads = {"inter_threads": inter_threads, "intra_threads": intra_threads}
+    engine = ctranslate2.Translator(source.converted, compute_type=compute_type, **threads)
+
+    def work(lines, beam_size, batch_size):
+        def translate(text):
+            source_ids = tokenizer.source.encode(text)
+            results = engine.translate_batch(
+                [tokenizer.source.pieces(ids) for ids in source_ids],
+                max_batch_size=batch_size,
+                beam_size=beam_size,
+                length_penalty=LENGTH_PENALTY,
+                max_input_length=0,
+                min_decoding_length=0,
+                max_decoding_length=2 * max(map(len, source_ids)) + 20,
+                return_end_token=True,
+            )
+            ids = [[ids_of[piece] for piece in result.hypotheses[0]] for result in results]
+            for target_ids in ids:  # Part of the work of each engine.
+                tokenizer.target.decode(target_ids)
+            return ids
+
+        return _timed(translate, lines, batch_size)
+
+    return work
+
+
+def _timed(translate, lines, batch_size):
+    """Translates in one call, or in one for each line; returns (ids, seconds of each call)."""
+    ids, seconds = [], []
+    for text in [[line] for line in lines] if batch_size == 1 else [lines]:
+        began = time.perf_counter()
+        ids += translate(text)
+        seconds.append(time.perf_counter() - began)
+    return ids, seconds
+
+
+def load_ours(source, dtype="float32"):
+    """Starts TensorFlow and returns (model, tokenizer); `dtype` is the model's number format."""
+    from nmt_zoo.common import process
+
+    process.start()  # Before anything imports TensorFlow.
+
+    # isort: split
+
+    import keras
+
+    from nmt_zoo import models
+    from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+    from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
+    from nmt_zoo.model_directory.directory import ModelDirectory
+
+    process.start_tensorflow()
+    if source.directory:
+        return ModelDirectory(source.directory).load(dtype=dtype)[:2]
+    keras.utils.set_random_seed(SEED)
+    exact = models.create(source.name, PIECES, PIECES)
+    _never_end(exact)
+    model = models.create(source.name, PIECES, PIECES, dtype=dtype)
+    for weight, value in zip(model.weights, exact.weights, strict=True):
+        weight.assign(value)
+    model.precompute()
+    words = WordVocabulary([*SPECIALS, *(f"w{i}" for i in range(len(SPECIALS), PIECES))])
+    return model, Tokenizer("word", words, words)
+
+
+def _never_end(model):
+    """Changes weights so that the logit of EOS is very low, whatever the input is.
+
+    The first number of the decoder's output becomes 1. The output weights of EOS have a large
+    negative number in its place, those of all other words 0.
+    """
+    from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
+
+    norm = model.decoder.norm or model.decoder.layers[-1].around_feed_forward.norm
+    for weight, first in ((norm.gamma, 0.0), (norm.beta, 1.0)):
+        weight.assign([first, *np.array(weight)[1:]])
+    embeddings = np.array(model.target_embedding.embeddings)
+    embeddings[:, 0] = 0.0
+    embeddings[EOS_ID, 0] = -1e4
+    model.target_embedding.embeddings.assign(embeddings)
+
+
+class Case:
+    """A model that several engines translate with.
+
+    Args:
+        directory: model directory of a Transformer; "": `transformer_base` with random weights.
+        lines: source text; None: random words.
+        folder: for the weights in the form of CTranslate2.
+        threads: number of threads of every engine.
+    """
+
+    def __init__(self, directory, lines, folder, threads):
+        from nmt_zoo.serving.ctranslate2.conversion import weights_of, write
+
+        source = Source("transformer_base", directory, folder, "word")
+        self.model, self.tokenizer = load_ours(source)
+        words = np.random.default_rng(SEED).integers(4, PIECES, (1000, WORDS))
+        self.lines = lines or [" ".join(f"w{i}" for i in row) for row in words]
+        if directory:
+            source = source._replace(name=Path(directory).name, kind=self.tokenizer.kind)
+        options = {"tokenizer": self.tokenizer.kind, "normalise": self.tokenizer.source.form}
+        about = {"config": {"options": options}, "quantization": "float32"}
+        about["max_input_tokens"] = max(map(len, self.tokenizer.source.encode(self.lines)))
+        write(weights_of(self.model), self.tokenizer, Path(folder), **about)
+        self.source, self.engines = source, {}
+        for key, (has_batch, *setting) in OURS.items():
+            inside, batches = (1, threads) if has_batch else (threads, 1)
+            several = (inside, threads)
+            self.engines[key] = Candidate(key[1], several, ours, source, batches, *setting)
+        for kind, inter in itertools.product(("float32", "int8"), sorted({1, threads})):
+            name = f"{inter} translators of {threads // inter} threads"
+            several = (inter, threads // inter)
+            self.engines[f"ctranslate2 {kind}", name] = Candidate(
+                name, several, ctranslate2_engine, source, kind, *several
+            )
+
+    def compare_text(self, beam_size, count=1000):
+        """Compares our translations with CTranslate2's; exits unless all that differ are ties."""
+        from nmt_zoo.decoding.search.terms import padded
+
+        lines = self.lines[:count]
+        first = {kind: engine for (kind, _), engine in reversed(self.engines.items())}
+        (our_ids, _), (their_ids, _) = (
+            first[kind].turn(lines, beam_size, 32)[1] for kind in ("ours", "ctranslate2 float32")
+        )
+        texts = [[self.tokenizer.target.decode(x) for x in ids] for ids in (our_ids, their_ids)]
+        differences = []
+        for i, (our_text, their_text) in enumerate(zip(*texts, strict=True)):
+            if our_text == their_text:
+                continue
+            source_ids = np.repeat(padded(self.tokenizer.source.encode([lines[i]])), 2, axis=0)
+            target_ids = padded([our_ids[i], their_ids[i]])
+            log_probs = np.array(self.model.score(source_ids, target_ids))
+            log_probs = np.where(target_ids == self.model.pad_id, 0, log_probs).sum(axis=1)
+            lengths = np.array([len(our_ids[i]), len(their_ids[i])])
+            our_score, their_score = log_probs / ((5 + lengths) / 6) ** LENGTH_PENALTY
+            differences.append(float(our_score - their_score))
+            print(f"  line {i + 1}: {our_score:.5f} {our_text!r}, {their_score:.5f} {their_text!r}")
+        if any(abs(difference) > TOLERANCE for difference in differences):
+            sys.exit(f"{self.source.name}: differences that are no ties: {differences}")
+        equal = len(lines) - len(differences)
+        return {"lines": len(lines), "equal": equal, "differences": differences}
+
+    def measure(self, beam_size, batch_size, count, rounds):
+        """Measures all engines in turns of `count` lines; returns the record."""
+        for engine in self.engines.values():
+            engine.seconds, engine.results = [], []
+        turns = [
+            [self.lines[(first + i) % len(self.lines)] for i in range(count)]
+            for first in range(0, (rounds + 1) * count, count)
+        ]
+        rounds = [(lines, beam_size, batch_size) for lines in turns]
+        take_turns(list(self.engines.values()), rounds)
+        records = []
+        for (kind, name), engine in self.engines.items():
+            rate = statistics.median(count / seconds for seconds in engine.seconds)
+            record = {"kind": kind, "setting": name, "sentences_per_second": rate}
+            record["wall_seconds"] = engine.seconds
+            if batch_size == 1:
+                calls = [1000 * s for _, seconds in engine.results for s in seconds]
+                percentile = float(np.percentile(calls, 99))
+                latency = {"median": statistics.median(calls), "percentile_99": percentile}
+                record["latency_ms"] = latency
+            records.append(record)
+            print(f"  {kind}, {name}: {rate:.1f} sentences/s", flush=True)
+        mode = {"beam": beam_size, "batch": batch_size, "lines": count, "engines": records}
+        return mode | _ratios(records)
+
+
+def _ratios(records):
+    """Compares the fastest setting of each of our kinds with that of every other kind."""
+    fastest = {}
+    for record in sorted(records, key=lambda record: record["sentences_per_second"]):
+        fastest[record["kind"]] = record
+    beside = {
+        kind: {
+            other: ratio(record["wall_seconds"], theirs["wall_seconds"])
+            for other, theirs in fastest.items()
+            if not other.startswith("ours")
+        }
+        for kind, record in fastest.items()
+        if kind.startswith("ours")
+    }
+    settings = {kind: record["setting"] for kind, record in fastest.items()}
+    return {"fastest": settings, "ratios": beside}
+
+
+def measure(arguments, record):
+    """Measures both cases; fills the record."""
+    record |= {"threads": arguments.threads, "length_penalty": LENGTH_PENALTY, "cases": []}
+    cases = [(arguments.model_dir, read_lines(arguments.source))] if arguments.model_dir else []
+    for directory, lines in [*cases, ("", None)]:
+        with tempfile.TemporaryDirectory() as folder:
+            case = Case(directory, lines, folder, arguments.threads)
+            figures = {"model": case.source.name, "parameters": case.model.count_params()}
+            print(f"{case.source.name}, {case.model.count_params():,} parameters:", flush=True)
+            if directory:
+                figures["text"] = case.compare_text(max(arguments.beams))
+            modes = figures["modes"] = []
+            for beam_size, batch_size in itertools.product(arguments.beams, (32, 1)):
+                print(f" beam {beam_size}, batches of {batch_size}:")
+                count = arguments.lines // (4 if batch_size == 1 else 1)
+                # Random weights are those of a large model, whose turns are long.
+                count = max(1, count // (1 if directory else 4))
+                modes.append(case.measure(beam_size, batch_size, count, arguments.rounds))
+            for engine in case.engines.values():
+                engine.dismiss()
+            record["cases"].append(figures)

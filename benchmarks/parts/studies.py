@@ -1,0 +1,233 @@
+"""The experiments of docs/studies: corpus, flags of training and translating."""
+
+from typing import NamedTuple
+
+from nmt_zoo import models
+
+
+class Run(NamedTuple):
+    """One training of a study, and what is done with it.
+
+    Attributes:
+        flags: of train.py. `{self}` stands for the model directory; `{NAME}` for that of another
+            run of the study with seed 1, which is trained first.
+        members: name of the run whose seeds translate together; "": the run trains a model.
+        is_lowercased: whether the text is put in lower case.
+        lexicon: whether a lexicon of align.py translates unknown words.
+    """
+
+    flags: tuple[str, ...] = ()
+    members: str = ""
+    is_lowercased: bool = False
+    lexicon: bool = False
+
+
+class Study(NamedTuple):
+    """A corpus, and the runs on it.
+
+    Attributes:
+        title: of the text that is scored, in tables.
+        dataset: name of the corpus for train.py.
+        results: folder of the records in docs/results.
+        runs: name -> `Run`.
+        searches: name -> flags of translate.py; the last but "replaced" is the run's score.
+        pairs: number of training pairs, the first of the text; None: all.
+        moses: whether BLEU is given as papers on the corpus do, too: lower-cased, tokenised by
+            Moses.
+    """
+
+    title: str
+    dataset: str
+    results: str
+    runs: dict[str, Run]
+    searches: dict[str, tuple[str, ...]]
+    pairs: int | None = None
+    moses: bool = False
+
+
+# On one core, because two runs side by side make more updates than one after the other on both.
+_ALL = (
+    *("--average_checkpoints=8", "--save_every_steps=250", "--patience=0"),
+    *("--precision=bfloat16", "--intra_op_threads=1", "--copy_share=0"),
+)
+_TINY = ("--model=transformer_tiny", "--schedule=cosine", "--learning_rate=3e-3", *_ALL)
+# Else the size of the text chooses.
+_WITHOUT = ("--bpe_dropout=0", "--set=positions=sinusoidal")
+_ROTARY = ("--set=positions=rotary",)
+_DEEP_SHALLOW = ("--set=num_encoder_layers=7", "--set=num_decoder_layers=1")
+_EMA = ("--ema_decay=0.999",)
+_GUIDE = ("--guide={aligner}", "--guide_weight=0.5")
+METHODS = {
+    "plain": (),
+    "bpe_dropout": ("--bpe_dropout=0.1",),
+    "copies": ("--copy_share=0.05",),
+    "r_drop": ("--r_drop=5",),
+    "token_dropout": ("--token_dropout=0.1",),
+    "relative": ("--set=positions=relative",),
+    "rotary": _ROTARY,
+    "deep_shallow": _DEEP_SHALLOW,
+    "shared_layers": ("--set=share_layers=cycle_reversed", "--set=distinct_layers=2"),
+    "ema": _EMA,
+    "float32": ("--precision=float32",),
+    "guide": _GUIDE,
+    "teacher": ("--teacher={plain}", "--teacher_weight=0.5"),
+    "rotary_deep_shallow": (*_ROTARY, *_DEEP_SHALLOW),
+    "rotary_ema": (*_ROTARY, *_EMA),
+    "rotary_guide": (*_ROTARY, *_GUIDE),
+}
+
+
+def _methods(*flags):
+    """Returns a run for each method, with the flags of all, and the aligner for --guide."""
+    pieces = [flag for flag in flags if flag.startswith("--num_pieces")]
+    aligner = ("--model=hmm_alignment", "--tokenizer=bpe", *pieces)
+    runs = {name: Run((*flags, *own)) for name, own in METHODS.items()}
+    return {**runs, "aligner": Run((*aligner, "--reverse_model_dir={self}_reverse"))}
+
+
+# What train.py chooses by itself, in the number type that the processor is fast at.
+_DEFAULT = {"default": Run(("--precision=auto",))}
+_MULTI30K = (
+    *(*_TINY, "--num_pieces=6000", "--set=dropout=0.2", "--max_tokens_per_batch=2048"),
+    *("--warmup_steps=1000", "--eval_every_steps=2000", "--bleu_lines=200"),
+)
+_RECIPE = Run((*_MULTI30K, "--bpe_dropout=0.1", *_ROTARY, "--max_steps=32000"))
+_LOWERCASED = _RECIPE._replace(is_lowercased=True)
+# Other models, each for at most an hour on one core. Small batches make more updates in that time.
+_MODEL = (
+    *("--schedule=cosine", "--learning_rate=1e-3", "--eval_every_steps=500", "--bleu_lines=200"),
+    *(*_ALL, "--max_tokens_per_batch=1024"),
+)
+_MODELS = {
+    "rnn_attention": ("--warmup_steps=500", "--max_steps=7000"),
+    "gru_bahdanau": ("--warmup_steps=100", "--max_steps=1150"),
+    "lstm_conv": ("--warmup_steps=500", "--max_steps=6000"),
+    "transformer_simple": ("--learning_rate=1.5e-4", "--warmup_steps=1000", "--max_steps=10000"),
+    "transformer_small": (
+        *("--max_tokens_per_batch=2048", "--set=dropout=0.2"),
+        *("--warmup_steps=500", "--max_steps=3500"),
+    ),
+}
+
+
+def _multi30k(source, target):
+    runs = {
+        **_methods(*_MULTI30K, *_WITHOUT, "--max_steps=5000"),
+        **_DEFAULT,
+        "recipe": _RECIPE,
+        "ensemble": Run(members="recipe"),
+        "recipe_lowercased": _LOWERCASED,
+        "ensemble_lowercased": Run(members="recipe_lowercased", is_lowercased=True),
+        **{name: Run((f"--model={name}", *_MODEL, *own)) for name, own in _MODELS.items()},
+    }
+    name, title = f"multi30k_{source}_{target}", f"Multi30k {source}-{target}, test_2016_flickr"
+    beam = {"beam": ("--beam_size=5",)}
+    return Study(title, name, f"methods/{name}", runs, beam, moses=True)
+
+
+# Fewer pieces and more dropout for fewer pairs.
+_FEW = (*_TINY, *_WITHOUT, "--num_pieces=2000", "--set=dropout=0.3")
+_MULTI30K_5000 = (
+    *(*_FEW, "--max_tokens_per_batch=1024", "--warmup_steps=500", "--eval_every_steps=1000"),
+    *("--bleu_lines=200", "--max_steps=5000"),
+)
+_EUROPARL = (
+    *(*_FEW, "--max_tokens_per_batch=2048", "--warmup_steps=400", "--eval_every_steps=500"),
+    "--max_steps=3000",
+)
+_WORDS = ("--tokenizer=word", "--max_words=0", "--min_word_count=2")  # Words that occur once: UNK.
+
+
+def _lstm_sizes(width, units, dropout):
+    rates = ("embedding_dropout", "dropout", "output_dropout")
+    sizes = {"embedding_width": width, "encoder_units": width, "decoder_units": units}
+    settings = {**sizes, **dict.fromkeys(rates, dropout)}
+    return tuple(f"--set={name}={value}" for name, value in settings.items())
+
+
+# In twice its usual width, with more dropout.
+_EUROPARL_RECIPE = (
+    *("--model=lstm_lexical", *_WORDS, *_lstm_sizes(128, 256, 0.4)),
+    *("--max_tokens_per_batch=400", "--schedule=cosine", "--learning_rate=2e-3"),
+    *("--warmup_steps=200", "--eval_every_steps=1000", "--save_every_steps=250"),
+    *("--average_checkpoints=8", "--patience=0", "--max_steps=10000", "--intra_op_threads=1"),
+)
+# All options were chosen on validation data. Small recurrent models process as many tokens a second
+# in small batches as in large ones, so small batches give more updates in the same time.
+_RECURRENT = (
+    *(*_WORDS, "--max_tokens_per_batch=400", "--schedule=constant", "--warmup_steps=200"),
+    *("--learning_rate=1.5e-3", "--eval_every_steps=1000", "--save_every_steps=500"),
+    *("--average_checkpoints=8", "--patience=5"),
+)
+_TRANSFORMER = (
+    *(*_WORDS, "--max_tokens_per_batch=1024", "--warmup_steps=1000", "--learning_rate=1e-3"),
+    *("--label_smoothing=0.2", "--eval_every_steps=250", "--save_every_steps=125"),
+    *("--average_checkpoints=8", "--patience=4"),
+)
+_SCORING = ("--tokenize=none", "--lowercase")  # Like multi-bleu on lower-cased tokens.
+_FIVE = ("--beam_size=5", "--length_penalty=1.5", *_SCORING)
+_EUROPARL_RUNS = {
+    # As many updates as lstm_luong made in its 30 minutes, so that both can be compared.
+    "lstm_seq2seq": (*_RECURRENT, "--max_steps=15781"),
+    "lstm_luong": (*_RECURRENT, "--max_minutes=30"),
+    "lstm_luong_deep": (*_RECURRENT, "--max_minutes=55"),
+    # In the sizes of lstm_luong; for files, train.py would choose larger ones.
+    "lstm_lexical": (*_RECURRENT, *_lstm_sizes(64, 128, 0.25), "--max_minutes=30"),
+    "transformer_coursework": (*_TRANSFORMER, "--max_minutes=30"),
+}
+
+
+_DEMO = "demo corpus en-de, test"
+
+
+def _demo_alignment():
+    """Returns a run of three minutes for each preset; others than networks need less."""
+    # A validation takes as long as several hundred updates, too long for such short runs.
+    rarely = ("--eval_every_steps=1000", "--save_every_steps=100", "--bleu_lines=100")
+    runs = {}
+    for preset in models.preset_names():
+        by_gradient = models.PRESETS[preset][0].trained_by[0] == "gradient"
+        limits = ("--max_steps=0", *rarely) if by_gradient else ()
+        runs[preset] = Run((f"--model={preset}", "--max_minutes=3", *limits))
+    return Study(_DEMO, "demo", "demo_alignment", runs, {"beam": ()})
+
+
+STUDIES = {
+    "multi30k_en_de": _multi30k("en", "de"),
+    "multi30k_de_en": _multi30k("de", "en"),
+    "multi30k_en_fr": _multi30k("en", "fr"),
+    "multi30k_en_de_5000": _multi30k("en", "de")._replace(
+        title="Multi30k, 5,000 pairs en-de, test_2016_flickr",
+        results="methods/multi30k_en_de_5000",
+        runs={**_methods(*_MULTI30K_5000), **_DEFAULT},
+        pairs=5000,
+    ),
+    "europarl10k_methods": Study(
+        "Europarl, 10,000 pairs de-en, test",
+        *("europarl10k_de_en", "methods/europarl10k"),
+        runs={
+            **_methods(*_EUROPARL),
+            **_DEFAULT,
+            "recipe": Run(_EUROPARL_RECIPE, lexicon=True),
+            "ensemble": Run(members="recipe", lexicon=True),
+        },
+        searches={"beam": ("--beam_size=5", *_SCORING)},
+    ),
+    "europarl10k": Study(
+        "europarl10k de-en, test",
+        *("europarl10k_de_en", "europarl10k"),
+        runs={n: Run((f"--model={n}", *flags)) for n, flags in _EUROPARL_RUNS.items()},
+        searches={
+            "greedy": ("--beam_size=1", *_SCORING),
+            "beam": _FIVE,
+            "replaced": (*_FIVE, "--replace_unknowns"),
+        },
+    ),
+    # train.py has a recipe for it.
+    "demo": Study(
+        *(_DEMO, "demo", "methods/demo"),
+        runs=_methods("--model=transformer_tiny"),
+        searches={"beam": ("--beam_size=5",)},
+    ),
+    "demo_alignment": _demo_alignment(),
+}
