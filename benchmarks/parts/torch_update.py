@@ -89,20 +89,19 @@ def _path(part):
     """Translates a name of `nn.Transformer`, such as `decoder.layers.0.norm2`, to the project's."""
     side, *rest = part.split(".")
     if rest == ["norm"]:
-        return f"{side}_norm"
+        return f"{side}/norm"
     _, number, name, *inner = rest
-    sublayers = {
-        "encoder": ("attention", "feed_forward"),
-        "decoder": ("self_attention", "cross_attention", "feed_forward"),
-    }
+    around = ("attention", "feed_forward")
+    if side == "decoder":
+        around = ("self_attention", "cross_attention", "feed_forward")
     names = {
-        "self_attn": sublayers[side][0],
+        "self_attn": "self_attention",
         "multihead_attn": "cross_attention",
         "linear1": "feed_forward/inner",
         "linear2": "feed_forward/outer",
-        **{f"norm{i}": f"around_{name}/norm" for i, name in enumerate(sublayers[side], 1)},
+        **{f"norm{i}": f"around_{sub_layer}/norm" for i, sub_layer in enumerate(around, 1)},
     }
-    return "/".join([f"{side}_{number}", names[name], *(["output"] if inner else [])])
+    return "/".join([side, f"layer_{number}", names[name], *(["output"] if inner else [])])
 
 
 class TorchUpdate:
