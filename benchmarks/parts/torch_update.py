@@ -105,7 +105,7 @@ def _path(part):
 
 
 class TorchUpdate:
-    """An update like that of `training.ways.gradient.gradient.GradientUpdate`, in PyTorch.
+    """An update like that of `training.ways.gradient.gradient.Gradient`, in PyTorch.
 
     Args:
         model: `TransformerModel`.

@@ -1,6 +1,6 @@
 """An update of a Transformer by `train.py` and by PyTorch.
 
-* ours: `GradientUpdate`, fed by the pipeline, with figures summed as in the training loop;
+* ours: `Gradient`, fed by the pipeline, with figures summed as in the training loop;
 * pytorch: the same network around `nn.Transformer`, with clipping; bfloat16 by autocast;
 * compiled: the same by `torch.compile`.
 
@@ -73,12 +73,12 @@ def create_model(task):
 
 
 def our_update(model, options):
-    """Makes a `GradientUpdate` with Adam, as train.py does."""
+    """Makes a `Gradient` with Adam, as train.py does."""
     from nmt_zoo.training.ways.gradient.adam import adam
-    from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+    from nmt_zoo.training.ways.gradient.gradient import Gradient
 
     schedule, others = ({name: options[name] for name in g} for g in (_OPTIONS[:2], _OPTIONS[2:]))
-    return GradientUpdate(model, adam(**schedule), **others)
+    return Gradient(model, adam(**schedule), **others)
 
 
 def ours(task):
