@@ -30,23 +30,17 @@ from nmt_zoo.configuration.settled import FOLLOWS, SIZE, Settled
 from nmt_zoo.data_pipeline import datasets
 from nmt_zoo.data_pipeline.held_out import hold_out
 from nmt_zoo.data_pipeline.lines import is_tsv
-from nmt_zoo.data_pipeline.tokenization import tokenizers
 from nmt_zoo.model_directory import summary
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.training import opening, run
+from nmt_zoo.training import setup
+from nmt_zoo.training.corpus.texts import size_of
 from nmt_zoo.training.devices.strategies import KINDS
 from nmt_zoo.training.reports import plan
-from nmt_zoo.training.request import (
-    Request,
-    check_unchanged,
-    resolve,
-    resolve_resumed,
-    size_of,
-)
 
 Splits = dict[str, datasets.Split]
 _RUN, _TEXT, _INSTEAD = "Model and model directory", "Text", "Instead of training"
 _DEVICES = "Several devices"
+_OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
 _NAMES = ", ".join([*models.preset_names(), *models.LANGUAGE_MODELS])
 
 
@@ -140,161 +134,145 @@ def list_settings(preset: str) -> list[str]:
     return [f"{shown[name]:{width}}  {meanings.get(name, '')}".rstrip() for name in shown]
 
 
-def settings_given(asked: Arguments, preset: str, begun: dict[str, Any] | None) -> dict[str, Any]:
-    """Reads --set, as `parse_settings`. `begun` as in `known_model`."""
-    has_others = begun or asked.options.get("init_from")  # Settings of their own.
-    return parse_settings(asked.set, preset, check_read=not has_others)
-
-
-def known_model(asked: Arguments, begun: dict[str, Any] | None) -> str | None:
-    """Returns the name of the model to train; None if the size of the text is to choose it.
-
-    `begun` is the configuration of the run that is resumed, or None.
-    """
-    if begun:
-        if asked.model not in ("", begun["model"]):
-            check_unchanged(asked.model_dir[0], {"model": (begun["model"], asked.model)})
-        return begun["model"]
-    if asked.model or not asked.options.get("init_from"):
-        return asked.model or None
-    return ModelDirectory(asked.options.get("init_from")).config()["model"]
-
-
-def chosen_model(asked: Arguments, dataset: str, size: recipes.TextSize | None) -> str:
-    """Returns the name of the model that suits a corpus; `dataset` is its name, or "files".
-
-    `size` is None for a corpus with a recipe of its own.
-    """
-    given = set(asked.options)
-    is_general = not asked.set and asked.distribution == "none" and given <= {*LIMITS, "seed"}
-    return recipes.preset(
-        dataset,
-        size and size.tokens,
-        minutes=asked.options.get("max_minutes", 0.0),
-        of_words=is_general and bool(size) and size.has_spaces,
-    )
-
-
-def corpus_files(asked: Arguments, reads_source: bool) -> tuple[str, Splits | None, Splits | None]:
+def corpus_files(flags: Arguments, reads_source: bool) -> tuple[str, Splits | None, Splits | None]:
     """Returns (dataset name, `Split`s, those given); no `Split`s for a dataset by name.
 
     The `Split`s are {"train": ..., "valid": ...}. Those given are the same before parts are held
     out; they may have no "valid".
     """
-    own = {name: getattr(asked, name) for name in OWN_FILES}
-    sizes = [f"--{name}" for name in ("valid_size", "test_size") if getattr(asked, name)]
-    if asked.dataset in ("", "files") and any(own.values()):
-        return "files", *_own_splits(asked, own, reads_source)
+    own = {name: getattr(flags, name) for name in _OWN_FILES}
+    sizes = [f"--{name}" for name in ("valid_size", "test_size") if getattr(flags, name)]
+    if flags.dataset in ("", "files") and any(own.values()):
+        _check_own_files(flags, own, reads_source)
+        return "files", *_own_splits(flags, own, reads_source)
     if any(own.values()):
         raise UserError(
-            f"give --dataset={asked.dataset} or files of your own such as --train_source, not both"
+            f"give --dataset={flags.dataset} or files of your own such as --train_source, not both"
         )
     if sizes:
         raise UserError(f"{sizes[0]} is for files of your own; add --train_source")
-    if asked.dataset == "files":
+    if flags.dataset == "files":
         raise UserError("--dataset=files needs --train_source and --train_target")
-    return asked.dataset or "demo", None, None
+    return flags.dataset or "demo", None, None
 
 
-def _own_splits(asked, own, reads_source):
-    """As `corpus_files`, of files of the user's own; holds out parts that have no files."""
-    splits = {
-        split: datasets.Split(own[f"{split}_source"], own[f"{split}_target"])
-        for split in ("train", "valid")
-    }
-    has_valid = any(splits["valid"])
-    needed = [f"{split}_{side}" for split in splits for side in tokenizers.SIDES]
+def _check_own_files(flags, own, reads_source):
+    """Raises `UserError` if files of the user's own are incomplete or contradict other flags."""
+    has_valid = bool(own["valid_source"] or own["valid_target"])
     missing = [
         f"--{name}"
-        for name in needed
+        for name in _OWN_FILES
         if not own[name]
         and (reads_source or not name.endswith("source"))
         and (has_valid or name.startswith("train"))
     ]
     if missing:
-        tsv = [own[name] for name in needed if any(map(is_tsv, own[name].split(",")))]
+        tsv = [path for path in own.values() if any(map(is_tsv, path.split(",")))]
         raise UserError(
             f"your own files are incomplete; missing: {', '.join(missing)}"
-            + "".join(f"; {name} has both sides: name it for both" for name in dict.fromkeys(tsv))
+            + "".join(f"; {path} has both sides: name it for both" for path in dict.fromkeys(tsv))
         )
-    if has_valid and asked.valid_size:
+    if has_valid and flags.valid_size:
         raise UserError("--valid_size is for a text without --valid_source; leave out one of them")
-    if has_valid and not asked.test_size:
-        return splits, splits
-    if asked.options.get("context_sentences"):
+    if flags.options.get("context_sentences") and (flags.test_size or not has_valid):
         raise UserError(
             "--context_sentences: sentences cannot be held out of documents; give --valid_source "
             "and --valid_target, whose documents are not in the training text"
         )
-    found = hold_out(
-        splits["train"],
-        os.path.join(asked.data_dir, "held_out"),
-        valid_size=0 if has_valid else asked.valid_size,
-        test_size=asked.test_size,
+
+
+def _own_splits(flags, own, reads_source):
+    """Returns (`Split`s, those given) of the user's own files; holds out parts without files."""
+    given = {"train": datasets.Split(own["train_source"], own["train_target"])}
+    has_valid = bool(own["valid_source"] or own["valid_target"])
+    if has_valid:
+        given["valid"] = datasets.Split(own["valid_source"], own["valid_target"])
+        if not flags.test_size:
+            return given, given
+    divided = hold_out(
+        given["train"],
+        os.path.join(flags.data_dir, "held_out"),
+        valid_size=0 if has_valid else flags.valid_size,
+        test_size=flags.test_size,
         by_target=not reads_source,
     )
-    if not (has_valid or "valid" in found.splits):
+    splits = {**given, **divided.splits}
+    if "valid" not in splits:
         print(
             "fewer than 20 different sentences: all are for training, and validation repeats them"
         )
-        found.splits["valid"] = found.splits["train"]
-    for name in [*found.sizes][1:]:
-        files = " and ".join(str(path) for path in found.splits[name] if path)
-        print(f"held out {found.sizes[name]:,} pairs in {files}")
-    if found.num_dropped:
+        splits["valid"] = splits["train"]
+    for name in [*divided.sizes][1:]:
+        files = " and ".join(str(path) for path in splits[name] if path)
+        print(f"held out {divided.sizes[name]:,} pairs in {files}")
+    if divided.num_dropped:
         what = "pairs of these source sentences" if reads_source else "lines with these sentences"
-        print(f"left out {found.num_dropped:,} further {what}")
-    given = splits if has_valid else {"train": splits["train"]}
-    return {**splits, **found.splits}, given
+        print(f"left out {divided.num_dropped:,} further {what}")
+    return splits, given
 
 
-def prepare(asked: Arguments, dataset: str) -> Splits:
-    """Prepares a dataset; returns its `Split`s by name, such as "train"."""
-    return datasets.prepare(dataset, asked.data_dir, offline=asked.offline, mirror=asked.mirror)
-
-
-OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
-
-
-def replicas_given(asked: Arguments) -> int | None:
-    """Returns how many replicas share an update; None if this is known only on their devices."""
-    return 1 if asked.distribution == "none" else asked.num_replicas or None
-
-
-def request_of(asked: Arguments) -> Request:
-    """Returns the flags as a `Request`."""
-    directory = ModelDirectory(asked.model_dir[0])
+def run_config(flags: Arguments) -> setup.RunConfig:
+    """Resolves the flags: text, model, settings and options of the run that they ask for."""
+    directory = ModelDirectory(flags.model_dir[0])
     begun = directory.config() if directory.exists() else None
-    known = known_model(asked, begun)
+    origin = flags.options.get("init_from")
+    known = flags.model
+    if begun:
+        if known not in ("", begun["model"]):
+            setup.check_unchanged(directory.path, {"model": (begun["model"], known)})
+        known = begun["model"]
+    elif not known and origin:
+        known = ModelDirectory(origin).config()["model"]
     dataset, splits, given = corpus_files(
-        asked, not known or models.model_class(known).reads_source
+        flags, not known or models.model_class(known).reads_source
     )
     size = None
     if not (begun or dataset in recipes.BY_DATASET):
-        splits = splits or prepare(asked, dataset)
+        splits = splits or _prepared(flags, dataset)
         size = size_of(splits["train"])
-    model = known or chosen_model(asked, dataset, size)
-    flags_given = asked.options, settings_given(asked, model, begun)
+    model = known or _chosen_model(flags, dataset, size)
+    # Other runs and models have settings of their own, with which one here may have an effect.
+    has_others = bool(begun or origin)
+    settings = parse_settings(flags.set, model, check_read=not has_others)
     if begun:
-        options, settings = resolve_resumed(begun, *flags_given, asked.model_dir[0])
+        options, settings = setup.resolve_resumed(begun, flags.options, settings, directory.path)
     else:
-        replicas = replicas_given(asked)
-        options, settings = resolve(model, dataset, *flags_given, size=size, replicas=replicas)
+        replicas = 1 if flags.distribution == "none" else flags.num_replicas or None
+        options, settings = setup.resolve(
+            model, dataset, flags.options, settings, size=size, replicas=replicas
+        )
         print_chosen("" if known else model, options, settings, size)
     # Faults of the flags have been found before long downloads.
-    splits = splits or prepare(asked, dataset)
-    return Request(
+    splits = splits or _prepared(flags, dataset)
+    return setup.RunConfig(
         model=model,
         settings=settings,
         options=options,
         dataset=dataset,
         splits=splits,
         given=given or splits,
-        model_dir=asked.model_dir[0],
-        data_dir=asked.data_dir,
-        distribution=asked.distribution,
-        num_replicas=asked.num_replicas,
-        dry_run=asked.dry_run,
+        model_dir=flags.model_dir[0],
+        data_dir=flags.data_dir,
+        distribution=flags.distribution,
+        num_replicas=flags.num_replicas,
+        dry_run=flags.dry_run,
+    )
+
+
+def _prepared(flags, dataset):
+    """Prepares a dataset; returns its `Split`s by name, such as "train"."""
+    return datasets.prepare(dataset, flags.data_dir, offline=flags.offline, mirror=flags.mirror)
+
+
+def _chosen_model(flags, dataset, size):
+    """Returns the name of the model that suits a corpus, or the `size` of a text."""
+    is_general = not flags.set and flags.distribution == "none"
+    is_general = is_general and {*flags.options} <= {*LIMITS, "seed"}
+    return recipes.preset(
+        dataset,
+        size and size.tokens,
+        minutes=flags.options.get("max_minutes", 0.0),
+        of_words=is_general and bool(size) and size.has_spaces,
     )
 
 
@@ -322,54 +300,50 @@ def print_chosen(
         print(f"max_length={options['max_length']}, because a batch holds no more tokens")
 
 
-def print_plan(request: Request) -> int:
-    """Prints the plan of a run that learns in steps."""
-    lines = [f"{request.model} is counted from the whole text: there are no steps to plan"]
-    if request.way.has_plan:
-        this = opening.open_run(request)
-        complete = [f"{request.model_dir}: complete, no steps are left"]
-        lines = plan.lines_of(this) if this else complete
-    for line in lines:
-        console.write_result(line)
-    return 0
-
-
-def train_or_plan(asked: Arguments) -> int:
-    """Reads flags and text; prints the plan of the run, or opens it and trains."""
-    request = request_of(asked)
-    if asked.dry_run:
-        return print_plan(request)
-    this = opening.open_run(request)
-    if this is None:
-        print(f"{asked.model_dir[0]} already holds the model of this text and these options")
+def train(config: setup.RunConfig) -> int:
+    """Opens the run and trains; returns the exit status."""
+    run = setup.open_run(config)
+    if run is None:
+        print(f"{config.model_dir} already holds the model of this text and these options")
         return 0
-    run.begin(this)
-    trainer = run.make_trainer(this)
-    print_run(this, trainer.way.model)
+    setup.begin(run)
+    trainer = setup.make_trainer(run)
+    print_run(run, trainer.way.model)
     signal_number = trainer.run()
-    if signal_number or not this.devices.is_chief:
+    if signal_number or not run.devices.is_chief:
         return signal_number and 128 + signal_number
-    print_end(this, request.splits.get("test"))
-    if line := this.way.closing_line(this, trainer.state["step"]):
+    print_end(run)
+    if line := run.way.closing_line(run, trainer.state["step"]):
         print(line)
     return 0
 
 
-def print_run(this: run.Run, model: Any) -> None:
-    """Prints the model, options, text and limits of a `Run` that is about to train."""
-    config = this.config
-    bleu_lines = min(this.options["bleu_lines"], this.valid.num_pairs)
+def print_plan(config: setup.RunConfig) -> None:
+    """Prints the plan of a run that learns in steps."""
+    lines = [f"{config.model} is counted from the whole text: there are no steps to plan"]
+    if config.way.has_plan:
+        run = setup.open_run(config)
+        complete = [f"{config.model_dir}: complete, no steps are left"]
+        lines = plan.lines_of(run) if run else complete
+    for line in lines:
+        console.write_result(line)
+
+
+def print_run(run: setup.Run, model: Any) -> None:
+    """Prints the model, options, text and limits of a run that is about to train."""
+    config, options = run.config, run.options
+    bleu_lines = min(options["bleu_lines"], run.valid.num_pairs)
     limits = ("max_steps", "max_epochs", "max_minutes", "patience")
-    until = [f"--{name}={this.options[name]}" for name in limits if this.options[name]]
-    falls_until = this.options["decay_steps"]
-    still = 0 < falls_until < this.options["max_steps"]
+    until = [f"--{name}={options[name]}" for name in limits if options[name]]
+    falls_until = options["decay_steps"]
+    still = 0 < falls_until < options["max_steps"]
     for line in (
         f"model: {config['model']}, {model.count_params():,} parameters"
         + "".join(f", {name}={value}" for name, value in config["settings"].items()),
-        *this.way.describe(this),
-        *this.prepared.report(),
-        *this.devices.describe(this.options),
-        f"validation pairs: {this.valid.num_pairs:,}, "
+        *run.way.describe(run),
+        *run.prepared.report(),
+        *run.devices.describe(options),
+        f"validation pairs: {run.valid.num_pairs:,}, "
         + (f"the first {bleu_lines:,} for BLEU" if bleu_lines else "without BLEU (--bleu_lines=0)"),
         (f"until {' or '.join(until)}" if until else "until it is stopped")
         + f"; updates after {falls_until:,} change nothing: their learning rate is 0" * still,
@@ -377,14 +351,11 @@ def print_run(this: run.Run, model: Any) -> None:
         print(line, flush=True)
 
 
-def print_end(this: run.Run, test: datasets.Split | None = None) -> None:
-    """Prints the result of a run, and the command that uses the model.
-
-    `test` is the corpus's text for a test, or None.
-    """
-    path = str(this.directory.path)
-    print(*summary.table([this.directory]), sep="\n")
-    if not models.model_class(this.config["model"]).reads_source:
+def print_end(run: setup.Run) -> None:
+    """Prints the result of a run, and the command that uses the model."""
+    path, test = str(run.directory.path), run.asked.splits.get("test")
+    print(*summary.table([run.directory]), sep="\n")
+    if not models.model_class(run.config["model"]).reads_source:
         print(f"the model is in {path}; translate.py --language_model={path} uses it")
         return
     use = "translate a text with"
@@ -396,32 +367,36 @@ def print_end(this: run.Run, test: datasets.Split | None = None) -> None:
         flags |= {"input": source, "reference": target, "output": output}
     command = " ".join(f"--{name}={shlex.quote(value)}" for name, value in flags.items())
     print(f"the model is in {path}; {use}\n  python translate.py {command}")
-    if this.companion:
+    if run.companion:
         print(
-            f"the reverse model is in {this.companion.path}; align.py --model_dir="
-            f"{path} --reverse_model_dir={this.companion.path} --symmetrise=agree aligns with both"
+            f"the reverse model is in {run.companion.path}; align.py --model_dir="
+            f"{path} --reverse_model_dir={run.companion.path} --symmetrise=agree aligns with both"
         )
 
 
-def main(asked: Arguments) -> int:
+def main(flags: Arguments) -> int:
     """Trains or plans a run, or lists datasets or model directories, as the flags ask."""
-    asked.check()
-    if asked.list_settings:
-        console.write_result(*list_settings(asked.model))
+    flags.check()
+    if flags.list_settings:
+        console.write_result(*list_settings(flags.model))
         return 0
-    if asked.list_datasets:
+    if flags.list_datasets:
         console.write_result(*datasets.listing())
         return 0
-    if asked.summary:
-        console.write_result(*summary.table(map(ModelDirectory, asked.model_dir)))
+    if flags.summary:
+        console.write_result(*summary.table(map(ModelDirectory, flags.model_dir)))
         return 0
-    if len(asked.model_dir) > 1:
+    if len(flags.model_dir) > 1:
         raise UserError("give one --model_dir; only --summary takes several")
-    check_folder(asked.data_dir)
-    directory = ModelDirectory(asked.model_dir[0])
+    check_folder(flags.data_dir)
+    directory = ModelDirectory(flags.model_dir[0])
     if not directory.exists():
         directory.check_free()
-    return train_or_plan(asked)
+    config = run_config(flags)
+    if flags.dry_run:
+        print_plan(config)
+        return 0
+    return train(config)
 
 
 def command() -> None:

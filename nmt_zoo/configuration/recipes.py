@@ -339,7 +339,7 @@ def _end(model, tokens, given, replicas):
             updates = _num_updates(model, tokens, given, replicas or 1)
             return {"schedule": "cosine", "decay_steps": updates}
         if model in _TRANSFORMERS and minutes:
-            return {"schedule": "cosine"}  # `training.timing` knows until when.
+            return {"schedule": "cosine"}  # `training.pace` knows until when.
     if tokens > _HANDFUL or minutes or "decay_steps" in given:
         return {}
     return {"max_steps": _LEAST_UPDATES} if given.get("update", way) == "gradient" else {}

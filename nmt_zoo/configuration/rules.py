@@ -7,7 +7,7 @@ alone. An option is checked if the user gave it a value, 0 included; with `when`
 
 Checks that are no conditions compare numbers, or look at a model, a text or files:
 `decoding.search.requests.check_requests`, `training.ways.catalogue.check_options`, `check` of each
-`WayOfTraining`, `training.opening`, and `check_flags` of the scripts.
+`WayOfTraining`, `training.setup`, and `check_flags` of the scripts.
 """
 
 import re

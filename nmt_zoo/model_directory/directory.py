@@ -63,12 +63,14 @@ def model_of(config: dict[str, Any], dtype: Any = None) -> "TranslationModel":
     return models.create(config["model"], *config["vocab_sizes"], dtype=dtype, **_options(config))
 
 
-def check_model(config: dict[str, Any]) -> None:
-    """Raises the errors of `model_of` without making the model."""
+def check_model(config: dict[str, Any]) -> "TranslationModel":
+    """Returns the model without memory for its weights; raises the errors of `model_of`."""
     preset = config["model"]
-    shapes = models.weight_shapes(preset, *config["vocab_sizes"], **_options(config))
+    sketch = models.sketch(preset, *config["vocab_sizes"], **_options(config))
+    shapes = [tuple(weight.shape) for weight in sketch.weights]
     settings = ", ".join(f"{name}={value}" for name, value in config["settings"].items())
     check_fits(shapes, f"{preset} with {settings or 'its own settings'}")
+    return sketch
 
 
 def _options(config):

@@ -1,17 +1,30 @@
-"""The pace of a new run: its warm-up, how often it validates and saves, and how long it takes.
+"""The pace of a new run: its warm-up, how often it validates and saves, and its precision.
 
 The numbers of `configuration.recipes` suit long runs. A short run would end during its warm-up,
 without a validation or checkpoint before its end. So a new run gets smaller numbers where its text
-or its limits require them. They are chosen once and stored in config.json. A resumed run reads
-them there, because times measured again could give other numbers.
+or its limits require them; where time is the limit, it is known how long updates take, because some
+are tried. They are chosen once and stored in config.json. A resumed run reads them there, because
+times measured again could give other numbers.
 """
 
-from collections.abc import Collection, Mapping
+import gc
+import itertools
+import time
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from nmt_zoo.configuration.options import BY_NAME
-from nmt_zoo.configuration.settled import CORPUS, FLAG, Settled
+import tensorflow as tf
+
+from nmt_zoo.common import process
+from nmt_zoo.common.cores import num_cores
+from nmt_zoo.configuration.options import AUTO, BY_NAME
+from nmt_zoo.configuration.settled import CORPUS, FLAG, TIMING, Settled
+from nmt_zoo.data_pipeline.pipeline import dataset_of
+from nmt_zoo.decoding.scores import bleu_tokenizer
+from nmt_zoo.model_directory.directory import model_of
+from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.ways.catalogue import WAYS
+from nmt_zoo.training.ways.gradient.precision import PRECISIONS, comparison, faster
 
 Options = Mapping[str, Any]
 NAMES = ("warmup_steps", "eval_every_steps", "save_every_steps", "bleu_lines")
@@ -19,9 +32,8 @@ NAMES = ("warmup_steps", "eval_every_steps", "save_every_steps", "bleu_lines")
 _SHARE = 0.75  # Share of the time left for updates; the rest: validation, saving and averaging.
 _APART = 120.0  # Seconds between validations where time is the limit.
 _LINES = 20  # Validation lines for BLEU, for each minute of such a run.
-_LONG = 600.0  # Seconds of a run that is announced.
-_MANY = 2000  # Updates that may take so long.
-_PATIENT_EPOCHS = 20  # A guess, of runs that validation ends.
+_MOST_SECONDS = 10.0  # To spend on timing updates.
+_ENOUGH = 30  # Updates whose mean time is exact enough, however short they are.
 
 
 def undecided(options: Settled) -> list[str]:
@@ -38,6 +50,35 @@ def undecided(options: Settled) -> list[str]:
     if options["max_minutes"] and not {"decay_steps", "max_steps"} & set(given):
         names += ["decay_steps"] * BY_NAME["decay_steps"].applies(options)
     return names
+
+
+def decide(run: Any) -> Any:
+    """Returns a new `setup.Run` with the options that need its text and its speed to be chosen."""
+    names, seconds = undecided(run.options), None
+    if run.options["tokenize"] == AUTO:
+        tokenize, reason = bleu_tokenizer([run.tokenizer.target_words(run.text.valid[1])])
+        run = run.with_options(TIMING, tokenize=tokenize)
+        if reason and run.options["bleu_lines"]:
+            print(f"validation {reason}", flush=True)
+    limit = 60 * run.options["max_minutes"]
+    duration = min(_MOST_SECONDS, limit / 50) if limit else _MOST_SECONDS
+    if run.options["precision"] == AUTO:
+        precision, seconds = choose_precision(run, duration / 2)
+        run = run.with_options(TIMING, precision=precision)
+    if not names:
+        return run
+    if limit and not (seconds or why_untimed(run)):
+        seconds = seconds_an_update(run, duration)
+    left = max(limit - (time.monotonic() - process.BEGAN), 0.0)
+    updates_an_epoch = run.epochs.num_updates(run.options["accumulate_steps"])
+    expected = outlook(run.options, updates_an_epoch, left, seconds if limit else None)
+    chosen = choose(run.options, names, expected)
+    for line in report(chosen, run.options, expected):
+        print(line, flush=True)
+    if "decay_steps" in chosen:
+        run.way.check(run.config["model"], {**run.options, **chosen}, {})
+        chosen["max_steps"] = chosen["decay_steps"]  # Further updates would change nothing.
+    return run.with_options(TIMING, **chosen)
 
 
 class Outlook(NamedTuple):
@@ -59,13 +100,10 @@ def outlook(
 
     `seconds_left` are left of --max_minutes. `seconds_an_update` is None if not measured.
     """
+    multiples = {"max_steps": 1, "decay_steps": 1, "max_epochs": updates_an_epoch}
     limits = [
         (options[name] * updates, f"--{name}={options[name]}", None)
-        for name, updates in (
-            ("max_steps", 1),
-            ("decay_steps", 1),
-            ("max_epochs", updates_an_epoch),
-        )
+        for name, updates in multiples.items()
         if options[name]
     ]
     if seconds_an_update:
@@ -91,26 +129,26 @@ def choose(options: Options, names: Collection[str], outlook: Outlook) -> dict[s
     """
     expected, seconds = outlook.updates, outlook.seconds_an_update
     epoch = max(outlook.updates_an_epoch, 100)
-    found = {name: options[name] for name in (*NAMES, "decay_steps")}
+    numbers = {name: options[name] for name in (*NAMES, "decay_steps")}
     if expected and "decay_steps" in names:
         # A rate that rises for a given number of updates is to fall, too.
         rising = 0 if "warmup_steps" in names else options["warmup_steps"]
-        found["decay_steps"] = max(expected, 4 * rising)
+        numbers["decay_steps"] = max(expected, 4 * rising)
     if expected and "warmup_steps" in names:
         share = 8 if seconds and "decay_steps" in names else 4
-        found["warmup_steps"] = min(found["warmup_steps"], max(1, expected // share))
-    patient = 2 * found["warmup_steps"] // options["patience"] if options["patience"] else 0
+        numbers["warmup_steps"] = min(numbers["warmup_steps"], max(1, expected // share))
+    patient = 2 * numbers["warmup_steps"] // options["patience"] if options["patience"] else 0
     validation, saving = max(epoch, patient), epoch
     if expected:
         apart = min(int(_APART / seconds), expected // 2) if seconds else 0
         validation = min(max(validation, apart), max(expected // 8, 50, apart))
         saving = min(saving, max(expected // 20, 10))
-    found["eval_every_steps"] = min(found["eval_every_steps"], validation)
-    found["save_every_steps"] = min(found["save_every_steps"], saving)
+    numbers["eval_every_steps"] = min(numbers["eval_every_steps"], validation)
+    numbers["save_every_steps"] = min(numbers["save_every_steps"], saving)
     if seconds and options["keep_best_by"] != "bleu":
         lines = max(100, int(_LINES * options["max_minutes"]))
-        found["bleu_lines"] = min(found["bleu_lines"], lines)
-    return {name: found[name] for name in names}
+        numbers["bleu_lines"] = min(numbers["bleu_lines"], lines)
+    return {name: numbers[name] for name in names}
 
 
 def report(chosen: dict[str, int], options: Options, outlook: Outlook) -> list[str]:
@@ -132,30 +170,65 @@ def report(chosen: dict[str, int], options: Options, outlook: Outlook) -> list[s
     return [f"pace: {limit}, {epoch}; so {', '.join(changed)}"]
 
 
-def may_be_long(options: Options, updates_an_epoch: int) -> bool:
-    """Returns whether a run without --max_minutes may be so long that it should be timed first."""
-    updates = outlook(options, updates_an_epoch).updates or _PATIENT_EPOCHS * updates_an_epoch
-    return not options["max_minutes"] and updates >= _MANY
+def choose_precision(run: Any, duration: float) -> tuple[str, float | None]:
+    """Chooses and prints the precision of a new run that leaves the choice to this function.
+
+    Each precision is timed for `duration` seconds. Returns (precision, seconds of an update with
+    it; None if updates are not timed).
+    """
+    if reason := why_untimed(run):
+        print(f"precision: float32, because {reason}", flush=True)
+        return "float32", None
+    seconds = {
+        name: seconds_an_update(run.with_options(TIMING, precision=name), duration)
+        for name in ("float32", "bfloat16")
+    }
+    precision = faster(seconds)
+    print(comparison(precision, seconds), flush=True)
+    return precision, seconds[precision]
 
 
-def announcement(outlook: Outlook, seconds_an_update: float) -> list[str]:
-    """Returns a list of one line about the time of a run without --max_minutes; empty if short."""
-    updates, shorter = outlook.updates, "--max_minutes=30 ends sooner, with what suits that time"
-    each = f"{seconds_an_update:.2g} s an update"
-    if not updates:
-        epoch = _words(outlook.updates_an_epoch * seconds_an_update)
-        return [
-            f"time: {each}, {epoch} an epoch on this machine, until validation no longer improves; "
-            + shorter
-        ]
-    if updates * seconds_an_update < _LONG:
-        return []
-    whole = _words(updates * seconds_an_update)
-    return [f"time: about {whole} on this machine, {updates:,} updates at {each}; {shorter}"]
+def why_untimed(run: Any) -> str:
+    """Returns the reason why updates of a run cannot be timed before it, or an empty text."""
+    if not run.way.takes_batches:
+        return f"--update={run.options['update']} trains without gradients"
+    if isinstance(run.devices.strategy, tf.distribute.TPUStrategy):
+        return "updates on a TPU are not timed"  # The host's processor would make them.
+    return ""
 
 
-def _words(seconds):
-    for unit, name in ((86400, "days"), (3600, "hours"), (60, "minutes")):
-        if seconds >= 2 * unit:
-            return f"{seconds / unit:.0f} {name}"
-    return f"{seconds:.0f} seconds"
+def seconds_an_update(run: Any, duration: float) -> float:
+    """Returns mean seconds of an update of a fresh model; as `time_updates`.
+
+    Several devices take about as long as one, because each has a batch and, as long as there are
+    enough, cores of its own. XLA would compile for each new shape first, so it is left out.
+    """
+    # The fall of the rate is chosen next, and the rate does not change the time.
+    way = on_trial(run.with_options(TIMING, schedule="constant", jit_compile=False))
+    batches = dataset_of(run.epochs.corpus_of(0), run.epochs.first)
+    seconds = time_updates(way, batches, run.options["accumulate_steps"], duration)
+    del way
+    gc.collect()  # Two models at once may be too much for an accelerator.
+    return seconds * max(1.0, run.devices.num_local / num_cores())
+
+
+def on_trial(run: Any) -> Any:
+    """Returns the training of a fresh model on one device, for measurements before a run."""
+    alone = run._replace(devices=OneDevice())
+    model = model_of(run.config, PRECISIONS[run.options["precision"]])
+    run.prepared.fill(model)
+    return run.way.of_run(alone, model)
+
+
+def time_updates(way: Any, batches: Iterable[Any], accumulate_steps: int, duration: float) -> float:
+    """Returns mean seconds of 2 to 30 updates without the first, which TensorFlow traces.
+
+    The model must not be used afterwards, because the updates have changed it. Timing ends after
+    `duration` seconds, once there are enough updates.
+    """
+    batches, began, count = itertools.cycle(batches), 0.0, 0
+    while count < 2 or (count < _ENOUGH and time.monotonic() - began < duration):
+        values = way.step(*itertools.islice(batches, accumulate_steps))
+        float(values["loss"][0])  # Waits for the update.
+        began, count = (began, count + 1) if began else (time.monotonic(), 0)
+    return (time.monotonic() - began) / count

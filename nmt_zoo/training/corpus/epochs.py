@@ -3,10 +3,17 @@
 import concurrent.futures
 import functools
 import threading
+from collections.abc import Mapping
+from typing import Any
 
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.options import DEFAULTS
 from nmt_zoo.data_pipeline.batching import Batching, EpochPlan
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.data_pipeline.mixing import parse_mixture
 from nmt_zoo.data_pipeline.pipeline import describe, plan_batches
+from nmt_zoo.data_pipeline.tokenization.altered_pairs import AlteredPairs
+from nmt_zoo.data_pipeline.tokenization.bpe_dropout import BpeDropout
 from nmt_zoo.data_pipeline.tokenization.epoch_text import EpochText
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 
@@ -83,6 +90,40 @@ class Epochs:
                 "batches are those of the first epoch"
             )
         return lines
+
+
+def make_epochs(
+    encoded: Any, tokenizer: Tokenizer, options: Mapping[str, Any], num_replicas: int, folder: str
+) -> Epochs:
+    """Makes the `Epochs` of a `texts.Encoded` by training options; `folder` as `Epochs`.
+
+    Raises:
+        UserError: an option chooses the shares of several corpora, and there is one.
+    """
+    for name in ("corpus_weights", "temperature") if len(encoded.sizes) == 1 else ():
+        if options[name] != DEFAULTS[name]:
+            flag = f"--{name}={options[name]}".removesuffix(".0")
+            raise UserError(
+                f"{flag} chooses the shares of several corpora, and there is one; leave it out"
+            )
+    longest = max(int(side.lengths.max()) for side in encoded.corpus)
+    text = altered = dropout = None
+    common = options["seed"], options["max_length"]
+    if options["copy_share"]:
+        altered = AlteredPairs(tokenizer, options["copy_share"], *common)
+    if options["bpe_dropout"]:
+        dropout = BpeDropout(tokenizer, options["bpe_dropout"], *common)
+    if altered or dropout:
+        longest = max(longest, options["max_length"])
+        text = EpochText(options["max_length"], altered, dropout)
+    batching = Batching(
+        options["max_tokens_per_batch"],
+        options["max_sentences_per_batch"],
+        longest=longest if options["pad_to_bucket"] else 0,
+        num_workers=num_replicas,
+        mixture=parse_mixture(encoded.sizes, options["corpus_weights"], options["temperature"]),
+    )
+    return Epochs(encoded.corpus, batching, options["seed"], text, folder)
 
 
 def _in_background(function, *arguments):

@@ -10,6 +10,7 @@ import numpy as np
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.progress import Progress
+from nmt_zoo.configuration import recipes
 from nmt_zoo.configuration.options import size_option
 from nmt_zoo.data_pipeline import encoding, mixing
 from nmt_zoo.data_pipeline.documents import SEPARATOR, with_contexts
@@ -26,10 +27,29 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     is_sentencepiece,
 )
 from nmt_zoo.decoding.text.training_text import TrainingText
+from nmt_zoo.model_directory.directory import ModelDirectory
 
 _HELD_OUT = {"valid": "validation", "test": "test"}
 _LINES_AT_ONCE = 10_000  # Lines encoded between two updates of the progress bar.
+_LONGEST_WORD = 40  # Bytes of a text for each of its spaces.
 _MOST_CHECKED = 100_000  # Lines that a ready vocabulary is tried on, in a few seconds.
+
+
+def size_of(split: Any) -> recipes.TextSize:
+    """Measures a `Split` of files.
+
+    Six bytes of UTF-8 are about one word, in languages with spaces and in Chinese.
+    """
+    sides = open_split(split) if split.source else [open_target(split)]
+    tokens, characters, has_spaces = sides[-1].num_bytes // 6, set(), True
+    if tokens <= recipes.MOST_TO_COUNT:
+        characters.update(*itertools.chain(*sides))
+        spaces = [sum(line.count(" ") for line in side) for side in sides]
+        has_spaces = all(
+            side.num_bytes < _LONGEST_WORD * count
+            for side, count in zip(sides, spaces, strict=True)
+        )
+    return recipes.TextSize(len(sides[-1]), tokens, len(characters), has_spaces)
 
 
 class Encoded(NamedTuple):
@@ -72,9 +92,16 @@ class PairText(NamedTuple):
             "corpus_lines": ",".join(map(str, self.train[0].sizes)),
         }
 
-    def record(self, options: dict[str, Any]) -> TrainingText:
-        """Reads the training text once; returns what it is like, a `TrainingText`."""
-        return TrainingText.of(self.train[0].plain, options["context_sentences"])
+    def record(self, options: dict[str, Any]) -> TrainingText | None:
+        """Reads the training text once; returns what it, and that of --init_from, is like.
+
+        None if it is not known which text the model of --init_from has seen.
+        """
+        record = TrainingText.of(self.train[0].plain, options["context_sentences"])
+        if not options["init_from"]:
+            return record
+        earlier = TrainingText.read(ModelDirectory(options["init_from"]).training_text_path)
+        return earlier and record.joined(earlier)
 
     def train_tokenizer(self, options: dict[str, Any]) -> Tokenizer:
         """Makes the `Tokenizer` of a new run; reports what a ready one cannot write."""

@@ -1,42 +1,102 @@
-"""The limits of a training run, and how often it validates, saves and logs."""
+"""The limits of a run: steps, epochs, patience, and the time that is left of --max_minutes."""
 
-from typing import Any, NamedTuple
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nmt_zoo.training.validation.averages import most_tries
+
+_SHARE = 0.05  # Of the time, for averages, and for the choice of the length penalty.
+_LEAST_SECONDS = 20.0  # For the choice of the length penalty, if the run has no time limit.
 
 
-class Limits(NamedTuple):
-    """Limits that end a run (0: no limit), and intervals between validations, saves and records."""
+@dataclass(eq=False)
+class Limits:
+    """Compares a run with its limits; all times are in seconds, and 0 is no limit."""
 
-    max_steps: int  # most updates
-    max_epochs: int  # most passes over the training pairs
-    max_minutes: float  # most minutes of all runs of the command together, each from start to end
-    patience: int  # validations in a row without a better score, after which the run ends
-    eval_every_steps: int  # updates between validations
-    save_every_steps: int  # updates between checkpoints
-    log_every_steps: int  # updates between records in metrics.jsonl
-    keep_checkpoints: int  # how many checkpoints are kept, and averaged in the end
-    max_bad_steps: int = 10  # steps in a row without finite loss and gradient: then, an error
+    options: Mapping[str, Any]  # Of training.
+    state: dict[str, Any]  # Of the `Trainer`; it is read as it changes.
+    # `time.monotonic()` from which this process counts; None: from the call of `start`.
+    began: float | None = None
+    chooses_penalty: bool = False  # Whether the run ends with the choice of a length penalty.
+    validation: float | None = None  # Duration of the last validation of this process.
+    save: float = 0.0  # Duration of the last save.
+    late: bool = False  # Whether the time limit has been reached.
 
-    def is_late(self, seconds: float, closing_seconds: float = 0.0) -> bool:
-        """Returns whether the time limit is reached, `seconds` after the run began.
+    @property
+    def _most_seconds(self):
+        return self.options["max_minutes"] * 60
 
-        The last validation and save will take `closing_seconds`.
+    def start(self) -> None:
+        """Starts to count, after all that earlier processes have used."""
+        now = time.monotonic()
+        self._start = (self.began or now) - self.state["seconds"]
+        self.state["seconds"] = now - self._start
+
+    def seconds(self) -> float:
+        """Returns the time that all processes of the run have used."""
+        return time.monotonic() - self._start
+
+    def is_late(self) -> bool:
+        """Returns whether the run has to end, so that its end is within the limit, too."""
+        late = self._would_be_late(self.state["seconds"] + self.closing())
+        self.late = self.late or late
+        return late
+
+    def _would_be_late(self, seconds):
+        return 0 < self._most_seconds <= seconds
+
+    def closing(self) -> float:
+        """Estimates the time from the last update to the end of the run.
+
+        Averages get a twentieth of the time, or as much as a single one takes, and the choice of
+        the length penalty another twentieth.
         """
-        return 0 < self.max_minutes * 60 <= seconds + closing_seconds
+        share = self._most_seconds * _SHARE
+        if self.validation is None:  # Only an earlier process has measured anything.
+            return self.state.get("closing_seconds", min(2 * share, 120.0))
+        closing = self.save + (share if self.chooses_penalty else 0.0)
+        if self.state["evaluated_step"] != self.state["step"]:
+            closing += self.validation
+        count = self.options["average_checkpoints"]
+        if tries := most_tries(count):
+            # An average reads checkpoints, which takes about as long as writing them.
+            an_average = self.validation + count * self.save
+            closing += min(tries * an_average, max(an_average, share))
+        return closing
 
-    def reached(
-        self, state: dict[str, Any], criterion: str = "perplexity", is_late: bool = False
-    ) -> str | None:
-        """Returns the first limit that a run has reached, in words, or None.
+    def closing_to_save(self) -> float:
+        """Returns `closing` for a checkpoint: all that is left, if the time limit was reached."""
+        left = self._most_seconds - self.state["seconds"]
+        return max(self.closing(), left) if self.late else self.closing()
 
-        `state` is the `state` of a `training.loop.trainer.Trainer`; `criterion` is the score by
-        which validations are compared.
+    def has_time_for_average(self, is_first: bool) -> bool:
+        """Returns whether an average can be validated; the first may take a tenth more."""
+        used = self.seconds() - (0.1 * self._most_seconds if is_first else 0.0)
+        return not self._would_be_late(used + (self.validation or 0.0))
+
+    def end_of_penalty_choice(self) -> float:
+        """Returns the `time.monotonic()` at which the choice of the length penalty ends."""
+        if self._most_seconds:
+            return self._start + self._most_seconds
+        return time.monotonic() + max(self.seconds() * _SHARE, _LEAST_SECONDS)
+
+    def reached(self, is_late: bool = False) -> str | None:
+        """Returns the first limit that the run has reached, in words, or None.
+
+        `is_late` is whether all processes of the run agree that its time is over.
         """
+        steps, epochs, minutes, patience, criterion = (
+            self.options[name]
+            for name in ("max_steps", "max_epochs", "max_minutes", "patience", "keep_best_by")
+        )
         reasons = {
-            f"{self.max_steps:,} steps": 0 < self.max_steps <= state["step"],
-            f"{self.max_epochs} epochs": 0 < self.max_epochs <= state["epoch"],
-            f"{self.max_minutes:g} minutes": is_late,
-            f"no better {criterion} in {self.patience} validations": 0
-            < self.patience
-            <= state["evaluations_since_best"],
+            f"{steps:,} steps": 0 < steps <= self.state["step"],
+            f"{epochs} epochs": 0 < epochs <= self.state["epoch"],
+            f"{minutes:g} minutes": is_late,
+            f"no better {criterion} in {patience} validations": 0
+            < patience
+            <= self.state["evaluations_since_best"],
         }
-        return next((reason for reason, reached in reasons.items() if reached), None)
+        return next((reason for reason, is_reached in reasons.items() if is_reached), None)

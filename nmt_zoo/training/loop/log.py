@@ -2,11 +2,11 @@
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.training.loop.limits import Limits
 from nmt_zoo.training.reports.tensorboard import Board
 from nmt_zoo.training.validation.evaluation import Evaluation, perplexity
 from nmt_zoo.training.ways.base import WayOfTraining
@@ -18,7 +18,7 @@ class Log:
 
     directory: ModelDirectory
     way: WayOfTraining
-    limits: Limits
+    options: Mapping[str, Any]  # Of training.
     state: dict[str, Any]  # Of the `Trainer`; it is read as it changes.
     # Of the steps since the last record: name -> (sum, count).
     sums: dict[str, tuple] = field(default_factory=dict)
@@ -81,8 +81,8 @@ class Log:
         if step < warmup_steps:
             self.shown["warm-up"] = f"{step:,} of {warmup_steps:,}"
         self.shown["tokens/s"] = f"{rate:,.0f}"
-        if self.limits.max_minutes:  # The bar itself shows only steps.
-            left = self.limits.max_minutes - self.state["seconds"] / 60
+        if self.options["max_minutes"]:  # The bar itself shows only steps.
+            left = self.options["max_minutes"] - self.state["seconds"] / 60
             self.shown["minutes left"] = f"{max(left, 0):.0f}"
 
     def leave_out(self, seconds: float) -> None:

@@ -2,25 +2,27 @@
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
+import numpy as np
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
 from nmt_zoo.training.corpus.epochs import Epochs
 from nmt_zoo.training.devices.one_device import OneDevice
-from nmt_zoo.training.finite_check import ADVICE, check_finite
-from nmt_zoo.training.loop.budget import Budget
 from nmt_zoo.training.loop.ending import Ending
 from nmt_zoo.training.loop.limits import Limits
 from nmt_zoo.training.loop.log import Log
 from nmt_zoo.training.stopping import stop_on_signals
-from nmt_zoo.training.validation.best_weights import BestWeights
+from nmt_zoo.training.validation.best_weights import ADVICE, BestWeights
 from nmt_zoo.training.validation.evaluation import CRITERIA, Evaluation
 from nmt_zoo.training.validation.length_penalty import PenaltyChoice
 from nmt_zoo.training.ways.base import WayOfTraining
 
+MAX_BAD_STEPS = 10  # Steps in a row without finite loss and gradient: then, an error.
 SAVE_SECONDS = 300.0  # Most seconds between checkpoints, and so of work that a kill loses.
 
 
@@ -32,16 +34,14 @@ class Trainer:
     way: WayOfTraining
     epochs: Epochs  # Of the text to train on.
     evaluator: Callable[[], Evaluation]
-    limits: Limits
+    options: Mapping[str, Any]  # Of training.
     _: KW_ONLY
-    keep_best_by: str = "perplexity"  # Or "bleu": the validation score of the best weights.
-    accumulate_steps: int = 1  # Batches of an update; the last one of an epoch may have fewer.
-    began: float | None = None  # As in `Budget`.
+    began: float | None = None  # As in `Limits`.
     devices: OneDevice = field(default_factory=OneDevice)
     penalty_choice: PenaltyChoice | None = None  # None: no length penalty is chosen.
 
     def __post_init__(self):
-        self.best = BestWeights(self.directory, self.way, self.keep_best_by)
+        self.best = BestWeights(self.directory, self.way, self.options["keep_best_by"])
         self.variables = self.way.variables()
         self.taken = None  # The last step, until it is counted: (number, batches, values).
         self.saved = None  # Of the newest checkpoint: (step, step of the last validation).
@@ -61,8 +61,8 @@ class Trainer:
             "planned_replicas": 1,
         }
         chooses = self.penalty_choice is not None
-        self.budget = Budget(self.limits, self.state, self.began, chooses_penalty=chooses)
-        self.log = Log(self.directory, self.way, self.limits, self.state)
+        self.limits = Limits(self.options, self.state, self.began, chooses_penalty=chooses)
+        self.log = Log(self.directory, self.way, self.options, self.state)
 
     def run(self) -> int:
         """Trains; resumes the run in the directory if there is a checkpoint.
@@ -76,7 +76,7 @@ class Trainer:
         self.directory.lock.acquire()
         try:
             with stop_on_signals() as asked, self.devices.errors():
-                self.stop = self.devices.begin(asked, self.budget.is_late)
+                self.stop = self.devices.begin(asked, self.limits.is_late)
                 result = self._run()
                 self.devices.end()
                 return result
@@ -90,13 +90,13 @@ class Trainer:
         total, done = self._most_steps(), self.state["step"]
         with Progress("training", total, "steps", initial=done) as self.progress:
             # A signal may have stopped the run before its validation, or best.npz may be lost.
-            if done and (done == self.again_at or done % self.limits.eval_every_steps == 0):
+            if done and (done == self.again_at or done % self.options["eval_every_steps"] == 0):
                 self._evaluate()
             while not (self.stop or self._finished()):
                 self._epoch()
             if not (self.stop or self.state["step"]):
                 raise UserError(
-                    f"--max_minutes={self.limits.max_minutes:g}: starting took "
+                    f"--max_minutes={self.options['max_minutes']:g}: starting took "
                     f"{self.state['seconds'] / 60:.1f} minutes, which left no time for an update; "
                     "give more, and a new --model_dir, as this one holds the pace of a short run"
                 )
@@ -111,19 +111,7 @@ class Trainer:
             self._evaluate()
         self._save()
         if not self.stop:
-            ending = Ending(
-                directory=self.directory,
-                model=self.way.model,
-                step=self.state["step"],
-                best=self.best,
-                evaluator=self.evaluator,
-                devices=self.devices,
-                limits=self.limits,
-                budget=self.budget,
-                penalty_choice=self.penalty_choice,
-                stop=self.stop,
-                say=self.progress.say,
-            )
+            ending = Ending(self)
             ending.average()
             self.best.complete(self.state["step"])
             ending.choose_length_penalty()
@@ -132,11 +120,12 @@ class Trainer:
 
     def _most_steps(self):
         """Returns the largest number of steps that the limits allow, or None without a limit."""
-        most = [self.limits.max_steps] if self.limits.max_steps else []
-        if self.limits.max_epochs:
+        most = [self.options["max_steps"]] if self.options["max_steps"] else []
+        if self.options["max_epochs"]:
             by_batches = self.way.takes_batches
-            an_epoch = self.epochs.num_updates(self.accumulate_steps) if by_batches else 1
-            most.append(self.limits.max_epochs * an_epoch)
+            batches = self.options["accumulate_steps"]
+            an_epoch = self.epochs.num_updates(batches) if by_batches else 1
+            most.append(self.options["max_epochs"] * an_epoch)
         return min(most, default=None)
 
     def _resume(self):
@@ -152,13 +141,13 @@ class Trainer:
             self.state["evaluated_step"] -= 1
             self.again_at = self.state["step"]
         self.directory.rewind_metrics(self.state["step"], self.state["evaluated_step"])
-        self.budget.start()
+        self.limits.start()
 
     def _position(self):
         return self.state["step"], self.state["evaluated_step"]
 
     def _finished(self):
-        self.reason = self.limits.reached(self.state, self.best.by, self.devices.is_late())
+        self.reason = self.limits.reached(self.devices.is_late())
         return self.reason is not None
 
     def _batches(self, first):
@@ -173,25 +162,25 @@ class Trainer:
         return self.devices.batches(corpus, plan, first)
 
     def _epoch(self):
-        state, limits = self.state, self.limits
+        state, options = self.state, self.options
         left = iter(self.way.examples(state["batch"], self._batches))
-        while group := list(itertools.islice(left, self.accumulate_steps)):
+        while group := list(itertools.islice(left, self.options["accumulate_steps"])):
             values = self.way.step(*group)
             # Counts the step before this one: waiting for its values would idle an accelerator if
             # this step were not yet under way.
             self._count()
             state["step"] += 1
             state["batch"] += len(group) * self.devices.num_replicas
-            state["seconds"] = self.budget.seconds()
+            state["seconds"] = self.limits.seconds()
             self.taken = state["step"], group, values
             self.progress.update(1, **self.log.shown)
-            if state["step"] % limits.log_every_steps == 0:
+            if state["step"] % options["log_every_steps"] == 0:
                 self._count()
                 if line := self.log.training():
                     self.progress.say(line)
-            if state["step"] % limits.eval_every_steps == 0:
+            if state["step"] % options["eval_every_steps"] == 0:
                 self._evaluate()
-            if state["step"] % limits.save_every_steps == 0 or self._save_is_due():
+            if state["step"] % options["save_every_steps"] == 0 or self._save_is_due():
                 self._save()
             if self.stop or self._finished():
                 return
@@ -200,7 +189,7 @@ class Trainer:
 
     def _save_is_due(self):
         here = time.monotonic() - self.saved_at >= SAVE_SECONDS
-        return self.devices.is_due(here, self.state["step"] % self.limits.log_every_steps == 0)
+        return self.devices.is_due(here, self.state["step"] % self.options["log_every_steps"] == 0)
 
     def _count(self):
         """Adds the values of the last step to the sums, or handles it as skipped."""
@@ -228,7 +217,7 @@ class Trainer:
         self.progress.say(
             f"step {step:,} skipped, because a number is not finite ({found}); batch: {path}"
         )
-        if state["skipped_in_a_row"] >= self.limits.max_bad_steps:
+        if state["skipped_in_a_row"] >= MAX_BAD_STEPS:
             raise UserError(
                 f"{state['skipped_in_a_row']} steps in a row, up to step {step}, had a loss or "
                 f"gradient that is not finite; see the batches in {path.parent}; {self._advice()}"
@@ -239,7 +228,10 @@ class Trainer:
         return ("everything saved is still good: " if anything else "") + ADVICE
 
     def _check_finite(self, variables):
-        check_finite(variables, self.state["step"], self._advice())
+        for name, variable in variables.items():
+            if not np.isfinite(np.asarray(variable)).all():
+                step = self.state["step"]
+                raise UserError(f"{name} is not finite at step {step:,}; {self._advice()}")
 
     def _evaluate(self):
         state = self.state
@@ -273,9 +265,9 @@ class Trainer:
             self.progress.say(f"    {name}: {text}")
         for source, reference, output in evaluation.samples:
             self.progress.say(f"    {source}\n      -> {output}\n       = {reference}")
-        self.budget.validation = time.monotonic() - began
-        self.log.leave_out(self.budget.validation)
-        state["seconds"] = self.budget.seconds()
+        self.limits.validation = time.monotonic() - began
+        self.log.leave_out(self.limits.validation)
+        state["seconds"] = self.limits.seconds()
 
     def _verdict(self, evaluation, better, kept):
         """Returns how a validation compares with those before, as the end of a printed line."""
@@ -304,16 +296,16 @@ class Trainer:
         self._count()
         self._check_finite(self.variables)
         began = time.monotonic()
-        self.state["seconds"] = self.budget.seconds()
-        if self.limits.max_minutes:
-            self.state["closing_seconds"] = self.budget.closing_to_save()
+        self.state["seconds"] = self.limits.seconds()
+        if self.options["max_minutes"]:
+            self.state["closing_seconds"] = self.limits.closing_to_save()
         sums = {n: [float(amount), float(count)] for n, (amount, count) in self.log.sums.items()}
         self.directory.save_checkpoint(
             self.variables,
             {**self.state, "sums": sums},
-            keep=self.limits.keep_checkpoints,
-            every=self.limits.save_every_steps,
+            keep=self.options["average_checkpoints"],
+            every=self.options["save_every_steps"],
         )
         self.saved = self._position()
         self.saved_at = time.monotonic()
-        self.budget.save = self.saved_at - began
+        self.limits.save = self.saved_at - began

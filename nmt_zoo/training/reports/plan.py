@@ -1,21 +1,18 @@
 """The plan of a training run: where its options come from, its batches, time and memory."""
 
-import gc
 import time
 from collections.abc import Iterator
 
 import numpy as np
 
 from nmt_zoo.common.memory import in_words
-from nmt_zoo.configuration.settled import TIMING
 from nmt_zoo.data_pipeline.batching import Batching, EpochPlan, largest_shape
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.pipeline import dataset_of, describe
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
-from nmt_zoo.training import timing
+from nmt_zoo.training import pace
 from nmt_zoo.training.reports import memory
-from nmt_zoo.training.run import Run
-from nmt_zoo.training.ways.gradient.precision import comparison
+from nmt_zoo.training.setup import Run
 
 _TIMED = 3.0  # Seconds that a plan spends on timing updates.
 _BYTES_PER_PARAMETER = 16  # Weight, gradient and the two moments of Adam, float32.
@@ -103,8 +100,8 @@ def lines_of(run: Run) -> Iterator[str]:
 
     An update is tried, for the time and memory that it takes.
     """
-    for title, settled in (("option", run.options), ("setting", run.settings)):
-        yield from settled.table(title)
+    for title, values in (("option", run.options), ("setting", run.asked.settings)):
+        yield from values.table(title)
         yield ""
     epochs = run.epochs
     corpus = epochs.corpus_of(0)
@@ -112,40 +109,23 @@ def lines_of(run: Run) -> Iterator[str]:
         yield from run.way.describe(run)
         yield from examples(corpus, run.tokenizer, epochs.first)
         return
-    update = timing.update_to_try(run)
-    count = update.model.count_params()
+    way = pace.on_trial(run)
+    count = way.model.count_params()
     yield from report(corpus, run.tokenizer, epochs.batching, epochs.first, num_parameters=count)
     batches = dataset_of(corpus, epochs.first)
-    seconds = timing.time_updates(update, batches, run.options["accumulate_steps"], _TIMED)
+    seconds = pace.time_updates(way, batches, run.options["accumulate_steps"], _TIMED)
     yield from _duration(run, seconds)
     lengths = [side.lengths for side in corpus]
-    yield from memory.report(update, largest_shape(epochs.first, *lengths))
-    del update
-    gc.collect()
-    yield from _precisions(run, seconds)
+    yield from memory.report(way, largest_shape(epochs.first, *lengths))
 
 
 def _duration(run, seconds):
     """Yields lines about the time that training takes, with `seconds` for an update."""
     epoch = seconds * run.epochs.num_updates(run.options["accumulate_steps"])
     yield f"time: about {seconds:.3g} s per update on one device, {epoch:,.0f} s per epoch"
-    if run.options["max_steps"]:
-        count = run.options["max_steps"]
+    if count := run.options["max_steps"]:
         minutes = count * seconds / 60
         yield f"    --max_steps={count} takes about {minutes:,.0f} minutes; validation comes on top"
-    if run.options["max_minutes"]:
-        minutes = run.options["max_minutes"]
+    if minutes := run.options["max_minutes"]:
         count = 60 * minutes / epoch
         yield f"    --max_minutes={minutes:g} is time for about {count:.2g} epochs, less validation"
-
-
-def _precisions(run, seconds):
-    """Yields a line about bfloat16, unless `training.timing` has printed it."""
-    if run.options.source("precision") == TIMING or timing.why_untimed(run):
-        return
-    measured = {run.options["precision"]: seconds}
-    for name in ("float32", "bfloat16"):
-        if name not in measured:
-            other = run.with_options(TIMING, precision=name)
-            measured[name] = timing.seconds_an_update(other, _TIMED)
-    yield comparison(run.options["precision"], measured)

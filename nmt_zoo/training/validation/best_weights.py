@@ -4,9 +4,13 @@ from typing import Any
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
-from nmt_zoo.training.finite_check import ADVICE
 from nmt_zoo.training.validation.evaluation import Evaluation
 from nmt_zoo.training.ways.base import WayOfTraining
+
+ADVICE = (
+    "try a lower --learning_rate or more --warmup_steps (--update=em: a larger --alpha) in a new "
+    "--model_dir"
+)
 
 
 class BestWeights:

@@ -66,12 +66,12 @@ class WayOfTraining:
 
     @classmethod
     def of_run(cls, run: Any, model: keras.Model) -> "WayOfTraining":
-        """Makes the training of a `training.run.Run` for its prepared model."""
+        """Makes the training of a `training.setup.Run` for its prepared model."""
         raise NotImplementedError
 
     @classmethod
     def describe(cls, run: Any) -> list[str]:
-        """Returns lines that describe an epoch of a `training.run.Run`."""
+        """Returns lines that describe an epoch of a `training.setup.Run`."""
         return run.epochs.describe(run.tokenizer, in_batches=cls.takes_batches)
 
     @classmethod

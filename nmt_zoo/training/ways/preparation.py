@@ -9,6 +9,7 @@ from nmt_zoo import models
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
+from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training.ways.counting.counting import estimate
 from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText
 from nmt_zoo.training.ways.expectation_maximisation.text_alignment import LIKELY, NULL, align_text
@@ -157,17 +158,17 @@ PREPARATIONS = {
 
 
 def prepare(
-    corpus: EncodedCorpus, config: dict[str, Any], known: dict[str, int] | None = None
+    corpus: EncodedCorpus, config: dict[str, Any], resumed: ModelDirectory | None = None
 ) -> Preparation:
     """Makes the `Preparation` of a model; `config` has the sizes of its vocabularies.
 
-    `known` are the sizes of a run that is resumed from a checkpoint; None: there is no checkpoint.
+    `resumed` is the directory of a run that is resumed from a checkpoint, if it is.
     """
     preset = config["model"]
     kind = PREPARATIONS[models.model_class(preset).corpus_facts]
-    if known is not None and kind.is_in_checkpoints:
+    if resumed and kind.is_in_checkpoints:
         prepared = Preparation(corpus)
-        prepared.sizes = known
+        prepared.sizes = resumed.config().get("sizes", {})
         return prepared
     settings = models.preset_settings(preset, **config["settings"])
     return kind(corpus, settings, tuple(config["vocab_sizes"]))

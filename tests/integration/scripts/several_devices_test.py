@@ -14,7 +14,7 @@ import pytest
 
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.weight_files import read_archive
-from nmt_zoo.training import timing
+from nmt_zoo.training import pace
 from tests.running import ROOT, run_script
 from tests.tiny import corpus_flags, small_flags
 
@@ -57,13 +57,13 @@ def test_a_run_of_replicas_chooses_its_length_penalty(tmp_path, capsys):
 
 
 def test_a_run_of_replicas_is_timed_so_that_its_warm_up_ends(flags, tmp_path, monkeypatch, capsys):
-    really, found = timing.seconds_an_update, []
+    really, found = pace.seconds_an_update, []
 
     def slow(run, duration):
         found.append(really(run, duration))
         return 100.0
 
-    monkeypatch.setattr(timing, "seconds_an_update", slow)
+    monkeypatch.setattr(pace, "seconds_an_update", slow)
     own = [flag for flag in flags if not flag.startswith("--warmup_steps")]
     own += [f"--model_dir={tmp_path}", "--max_minutes=10", "--max_steps=5"]
     done = run_script("train", [*own, "--distribution=mirrored", "--num_replicas=2"], capsys)

@@ -13,8 +13,8 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
+from nmt_zoo.training.corpus.texts import PairText
 from nmt_zoo.training.fine_tuning import mapping, start, vocabulary_axes
-from nmt_zoo.training.opening import _record
 from tests.tiny import small_flags
 
 OLD, NEW = ["a", "b", "ab", "c", "zz"], ["c", "abc", "b", "qa", "a", "q"]
@@ -94,9 +94,9 @@ def test_the_axes_of_vocabularies_are_found_by_what_they_count():
 
 def test_the_record_of_the_training_text_includes_that_of_the_first_model(tmp_path):
     first, second = (TrainingText.of([line]) for line in ("a dog", "ein Hund"))
-    text = SimpleNamespace(record=lambda options: second)
-    options = {"init_from": str(tmp_path)}
-    assert _record(text, options) is None  # It is not known what the first model has seen.
+    text = PairText((SimpleNamespace(plain=["ein Hund"]), ["ein Hund"]), ())
+    options = {"init_from": str(tmp_path), "context_sentences": 0}
+    assert text.record(options) is None  # It is not known what the first model has seen.
     ModelDirectory(tmp_path).training_text_path.write_text(first.text())
-    assert {*"dogHund"} <= {*_record(text, options).characters}
-    assert _record(text, {"init_from": ""}) == second
+    assert {*"dogHund"} <= {*text.record(options).characters}
+    assert text.record({**options, "init_from": ""}) == second

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.options import DEFAULTS
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.batching import Batching
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
@@ -24,9 +25,8 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, read_archive, restore
 from nmt_zoo.training.corpus.epochs import Epochs
-from nmt_zoo.training.loop import budget, ending, log
+from nmt_zoo.training.loop import ending, limits, log
 from nmt_zoo.training.loop import trainer as loop
-from nmt_zoo.training.loop.limits import Limits
 from nmt_zoo.training.loop.trainer import Trainer
 from nmt_zoo.training.reports.tensorboard import Board
 from nmt_zoo.training.validation.evaluation import Evaluation, Evaluator, perplexity
@@ -35,16 +35,15 @@ from nmt_zoo.training.ways.gradient.adam import adam
 from nmt_zoo.training.ways.gradient.gradient import Gradient
 from tests.tiny import SMALL, pairs
 
-LIMITS = Limits(
-    max_steps=12,
-    max_epochs=0,
-    max_minutes=0,
-    patience=0,
-    eval_every_steps=4,
-    save_every_steps=4,
-    log_every_steps=2,
-    keep_checkpoints=2,
-)
+OPTIONS = {
+    **DEFAULTS,
+    "max_steps": 12,
+    "patience": 0,
+    "eval_every_steps": 4,
+    "save_every_steps": 4,
+    "log_every_steps": 2,
+    "average_checkpoints": 2,
+}
 
 
 @pytest.fixture(scope="module")
@@ -113,17 +112,17 @@ def trainer(
     """Makes a `Trainer`.
 
     `of_update`, `of_epochs` and `more` are arguments of the update, the epochs and the trainer;
-    `changes` are limits.
+    `changes` are training options.
     """
     optimizer = adam(
         learning_rate=learning_rate, warmup_steps=10, **(of_update or {}).pop("of_adam", {})
     )
     update = Gradient(directory.new_model(), optimizer, **(of_update or {}))
-    limits = LIMITS._replace(**changes)
+    options = {**OPTIONS, **changes}
     of_epochs = dict(of_epochs or {})
     seed = of_epochs.pop("seed", 1)
     epochs = Epochs(corpus, Batching(**{"max_tokens": 64, **of_epochs}), seed)
-    return Trainer(directory, update, epochs, Script(scores), limits, **(more or {}))
+    return Trainer(directory, update, epochs, Script(scores), options, **(more or {}))
 
 
 def records(directory, kind):
@@ -150,8 +149,8 @@ def test_progress_shows_the_warm_up_and_knows_the_last_step_of_all_epochs(direct
     run.run()
     assert run.log.shown["warm-up"] == "2 of 20"
     num_batches = sum(1 for _ in batches(corpus, Batching(64), seed=1))
-    for limits, most in (({}, 3 * num_batches), ({"max_steps": 5}, 5)):
-        run = trainer(directory, corpus, [], **{"max_steps": 0, "max_epochs": 3, **limits})
+    for max_steps, most in ((0, 3 * num_batches), (5, 5)):
+        run = trainer(directory, corpus, [], max_steps=max_steps, max_epochs=3)
         assert run._most_steps() == most
 
 
@@ -198,7 +197,7 @@ def test_stops_after_the_largest_number_of_minutes(directory, corpus):
 def clock(monkeypatch):
     """The seconds of the loop's clock, in a list that tests change."""
     seconds = [1000.0]
-    for module in (loop, budget, ending, log):
+    for module in (loop, limits, ending, log):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
     return seconds
 
@@ -271,7 +270,7 @@ def test_work_is_saved_by_the_clock_too_and_what_is_averaged_stays(
     directory, corpus, tmp_path, monkeypatch
 ):
     other = ModelDirectory(shutil.copytree(directory.path, tmp_path / "other"))
-    limits = {"max_steps": 8, "eval_every_steps": 8, "keep_checkpoints": 2}
+    limits = {"max_steps": 8, "eval_every_steps": 8, "average_checkpoints": 2}
     keras.utils.set_random_seed(1)
     trainer(directory, corpus, [9, 3], **limits).run()
     monkeypatch.setattr(loop, "SAVE_SECONDS", 0.0)
@@ -308,7 +307,7 @@ def test_keeps_the_weights_of_the_best_validation(directory, corpus):
 def test_keeps_the_weights_of_the_best_bleu_if_that_says_so(directory, corpus):
     scores = [(9, 10.0), (8, 12.0), (7, 11.0), (1, 11.5)]
     of_bleu = {"keep_best_by": "bleu"}
-    run = trainer(directory, corpus, scores, more=of_bleu, max_steps=99, patience=1)
+    run = trainer(directory, corpus, scores, **of_bleu, max_steps=99, patience=1)
     run.run()
     _, state = read_archive(directory.best_path)
     assert (state["step"], state["bleu"]) == (8, 12.0)
@@ -321,7 +320,7 @@ def test_perplexity_decides_until_bleu_is_above_0(directory, corpus, capsys):
     scores, of_bleu = iter(scores), {"keep_best_by": "bleu"}
     for steps, count in ((8, 3), (99, 7)):
         some = list(itertools.islice(scores, count))
-        run = trainer(directory, corpus, some, more=of_bleu, max_steps=steps, patience=2)
+        run = trainer(directory, corpus, some, **of_bleu, max_steps=steps, patience=2)
         run.run()
         said = capsys.readouterr().err
         assert "best so far by perplexity, which decides until BLEU is above 0" in said
@@ -446,8 +445,8 @@ def test_accumulated_batches_resume_exactly_and_epochs_have_fewer_updates(
         for max_steps in all_max_steps:
             keras.utils.set_random_seed(1)
             limits = {"max_steps": max_steps, "log_every_steps": 1}
-            more = {"accumulate_steps": 3}
-            trainer(ModelDirectory(copy), corpus, [9] * 9, more=more, **limits).run()
+            limits["accumulate_steps"] = 3
+            trainer(ModelDirectory(copy), corpus, [9] * 9, **limits).run()
         return read_archive(ModelDirectory(copy).checkpoint_path(max_steps))
 
     num_batches = sum(1 for _ in batches(corpus, Batching(64), seed=1))
@@ -647,7 +646,7 @@ def test_a_best_npz_that_is_gone_or_damaged_is_made_anew(directory, corpus, caps
 def test_a_validation_that_makes_best_npz_anew_counts_once(directory, corpus):
     def make(scores, max_steps):
         plateau = {"of_adam": {"schedule": "plateau", "patience": 1, "factor": 0.5}}
-        limits = {"max_steps": max_steps, "keep_checkpoints": 1}
+        limits = {"max_steps": max_steps, "average_checkpoints": 1}
         return trainer(directory, corpus, scores, of_update=plateau, **limits)
 
     make([7, 8], 8).run()
@@ -660,7 +659,7 @@ def test_a_validation_that_makes_best_npz_anew_counts_once(directory, corpus):
 
 
 def test_a_new_validation_counts_although_best_npz_was_lost_before(directory, corpus):
-    how = {"keep_checkpoints": 1}
+    how = {"average_checkpoints": 1}
     trainer(directory, corpus, [7, 8], max_steps=6, **how).run()  # Validates steps 4 and 6.
     directory.best_path.unlink()
     run = trainer(directory, corpus, [8, 9], max_steps=8, **how)

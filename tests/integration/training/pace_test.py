@@ -82,24 +82,6 @@ def test_the_rate_falls_to_zero_when_time_is_over(model):
         assert "decay_steps" not in chosen_in_time(**{name: 70})[1]
 
 
-def test_only_a_long_run_is_announced():
-    options = {**SMALL, "max_steps": 32_000}
-    assert pace.may_be_long(options, 200) and pace.may_be_long({**SMALL, "max_steps": 0}, 200)
-    assert not pace.may_be_long({**options, "max_minutes": 5.0}, 200)
-    assert not pace.may_be_long({**options, "max_steps": 50}, 200)
-    assert not pace.may_be_long({**SMALL, "max_steps": 0}, 20)
-    (line,) = pace.announcement(pace.outlook(options, 200), 0.21)
-    assert line == (
-        "time: about 112 minutes on this machine, 32,000 updates at 0.21 s an update; "
-        "--max_minutes=30 ends sooner, with what suits that time"
-    )
-    (line,) = pace.announcement(pace.outlook(options, 200), 0.9)
-    assert line.startswith("time: about 8 hours on this machine")
-    (line,) = pace.announcement(Outlook(200), 0.21)
-    assert "42 seconds an epoch on this machine, until validation no longer improves" in line
-    assert not pace.announcement(pace.outlook(options, 200), 0.01)
-
-
 def test_the_nearest_limit_counts():
     options = {**SMALL, "max_steps": 900, "max_epochs": 5, "max_minutes": 10.0}
     assert pace.outlook(options, 200)[1:] == (900, "--max_steps=900", None)

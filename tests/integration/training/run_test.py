@@ -9,7 +9,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import BY_NAME, OPTIONS
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.training import opening, pace
+from nmt_zoo.training import pace, setup
 from nmt_zoo.training.ways.catalogue import check_options
 
 UNFIT = {
@@ -75,5 +75,5 @@ def test_the_size_of_each_corpus_may_change_where_the_corpora_have_no_shares(tmp
         config["corpus_lines"] = "20,20"
         refusal = pytest.raises(UserError)
         with contextlib.nullcontext() if is_allowed else refusal as e:
-            opening.check_same_run(directory, config)
+            setup.check_same_run(directory, config)
         assert is_allowed or "corpus_lines was '30,10', is '20,20'" in str(e.value)

@@ -13,6 +13,7 @@ from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.weight_files import read_archive
+from nmt_zoo.training.loop import trainer as loop
 from tests.integration.training.loop_test import Script, records, trainer
 
 HUGE = 3e38  # Finite, but overflows when the embedding is scaled.
@@ -27,9 +28,9 @@ def corpus(corpus):
     return corpus._replace(source=source)
 
 
-def trainer_of_spoilt_model(directory, corpus, **limits):
+def trainer_of_spoilt_model(directory, corpus):
     """Makes a trainer whose loss is not finite for every batch with the rare token."""
-    run = trainer(directory, corpus, [9, 8, 7, 6], **limits)
+    run = trainer(directory, corpus, [9, 8, 7, 6])
     (table,) = run.way.model.source_embedding.trainable_variables
     rows = table.numpy()
     rows[UNK_ID] = HUGE
@@ -54,11 +55,12 @@ def test_a_step_without_a_finite_loss_changes_nothing(directory, corpus):
             np.testing.assert_array_equal(before[name], v, err_msg=name)
 
 
-def test_skipped_steps_are_counted_and_their_batches_kept(directory, corpus, capsys):
+def test_skipped_steps_are_counted_and_their_batches_kept(directory, corpus, monkeypatch, capsys):
     expected = bad_steps(corpus, 12)
     assert 1 < len(expected) < 12 and min(np.diff(expected)) > 1
     # Bad steps never follow each other, so the limit of two in a row is not reached.
-    run = trainer_of_spoilt_model(directory, corpus, max_bad_steps=2)
+    monkeypatch.setattr(loop, "MAX_BAD_STEPS", 2)
+    run = trainer_of_spoilt_model(directory, corpus)
     assert run.run() == 0
     assert run.state["skipped_steps"] == len(expected)
     assert int(run.way.optimizer.iterations) == 12 - len(expected)
@@ -71,9 +73,10 @@ def test_skipped_steps_are_counted_and_their_batches_kept(directory, corpus, cap
     assert capsys.readouterr().err.count("skipped, because a number is not finite") == len(expected)
 
 
-def test_too_many_bad_steps_in_a_row_stop_the_run(directory, corpus):
+def test_too_many_bad_steps_in_a_row_stop_the_run(directory, corpus, monkeypatch):
     first = bad_steps(corpus, 12)[0]
-    run = trainer_of_spoilt_model(directory, corpus, max_bad_steps=1)
+    monkeypatch.setattr(loop, "MAX_BAD_STEPS", 1)
+    run = trainer_of_spoilt_model(directory, corpus)
     with pytest.raises(UserError, match=f"1 steps in a row, up to step {first}, .*bad_batches"):
         run.run()
 

@@ -9,7 +9,7 @@ from nmt_zoo.configuration.options import DEFAULTS
 from nmt_zoo.configuration.recipes import TextSize
 from nmt_zoo.configuration.resolver import options_of, options_of_resumed, settings_of
 from nmt_zoo.configuration.settled import BEGUN, DEFAULT, FLAG, MODEL, SIZE, Layer, Settled
-from nmt_zoo.training.request import resolve_resumed
+from nmt_zoo.training.setup import resolve_resumed
 
 
 def found_options(model, dataset, given, tokens=None, characters=0, replicas=1):

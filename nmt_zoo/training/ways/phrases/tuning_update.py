@@ -73,13 +73,13 @@ class Tuning(WayOfTraining):
 
     @classmethod
     def of_run(cls, run: Any, model: keras.Model) -> "Tuning":
-        lines = (side[: run.options["bleu_lines"]] for side in run.valid_lines)
+        lines = (side[: run.options["bleu_lines"]] for side in run.text.valid)
         return cls(model, run.tokenizer, *lines, run.options["seed"])
 
     @classmethod
     def describe(cls, run: Any) -> list[str]:
         sizes = len(run.tokenizer.source), len(run.tokenizer.target)
-        num_lines = min(len(run.valid_lines[0]), run.options["bleu_lines"])
+        num_lines = min(len(run.text.valid[0]), run.options["bleu_lines"])
         return [
             f"vocabularies ({run.tokenizer.kind}): {sizes[0]:,} and {sizes[1]:,} entries",
             f"feature weights are tuned on {num_lines:,} validation lines; the perplexity is that "

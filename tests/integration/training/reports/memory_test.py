@@ -1,5 +1,6 @@
 """Tests of the report on the memory of updates, before training."""
 
+import math
 import re
 
 import pytest
@@ -38,6 +39,6 @@ def test_a_batch_that_will_not_fit_is_not_tried(update):
 
 def test_the_end_of_memory_is_where_rows_have_used_it_up():
     measured = {10: 2_000, 20: 3_000}
-    assert memory._calculated(measured, 10_000) == 90
-    assert memory._calculated(measured, 2_500) == 21
-    assert memory._calculated({10: 2_000}, 10_000) is None
+    assert memory.rows_that_fit(measured, 10_000) == 90
+    assert memory.rows_that_fit(measured, 2_500) == 15
+    assert memory.rows_that_fit({10: 2_000}, 10_000) == math.inf

@@ -11,7 +11,7 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
 from nmt_zoo.training.devices.one_device import OneDevice
-from nmt_zoo.training.run import Run
+from nmt_zoo.training.setup import Run, RunConfig
 from nmt_zoo.training.ways.gradient.adam import FusedAdam, adam
 from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.gradient.moving_average import MovingAverage
@@ -286,20 +286,10 @@ def test_an_update_is_made_with_the_options_of_its_run(tmp_path):
     given |= {"schedule": "plateau", "plateau_patience": 32}
     given |= {"warmup_steps": 34, "loss_average": "sentences"}
     options = options_of("transformer_tiny", "files", given)
-    no_data = dict.fromkeys(("epochs", "prepared", "valid", "valid_lines", "companion"))
-    run = Run(
-        {},
-        {},
-        {},
-        options,
-        teacher,
-        is_new=True,
-        devices=OneDevice(),
-        tokenizer=tokenizer,
-        guide=models.create("hmm_alignment", 11, 11),
-        teacher=make_teacher(options),
-        **no_data,
-    )
+    parts = {"devices": OneDevice(), "guide": models.create("hmm_alignment", 11, 11)}
+    asked = RunConfig("transformer_tiny", {}, options, *[None] * 5)
+    others = dict.fromkeys({*Run._fields} - {*parts, "asked", "teacher"})
+    run = Run(asked=asked, teacher=make_teacher(options), **parts, **others)
     update = Gradient.of_run(run, model)
     rate, optimizer = update.plateau, update.optimizer
     found = {
