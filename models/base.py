@@ -76,8 +76,7 @@ class StepOutput(NamedTuple):
 
     logits: Any  # [N, V] float32, unnormalised scores of the next token.
     # The state given to the step, updated; same structure, dtypes and ranks. Axes after the first
-    # may have grown,
-    # unless `Searchable.with_room` made room.
+    # may have grown, unless `Searchable.with_max_length` fixed them.
     state: Any
     attention: Any  # [N, S] float32, the source weights of this prediction; rows sum to 1.
 
@@ -159,9 +158,9 @@ class Searchable(keras.Model):
 
     # Facts about a model class, for code that would otherwise ask for its type.
     reads_source = True  # False: a language model of the target, which translates nothing.
-    # True: the model has no decoding steps, but a `decoder` that searches; its `score` and `align`
-    # are NumPy, and no part of a graph.
-    own_search = False
+    # Class of the decoder that a model without decoding steps has, see `decoder` of
+    # `phrases.table_model`; its `score` and `align` are NumPy then, and no part of a graph.
+    decoder_class: type | None = None
     trained_by: tuple[str, ...] = ("gradient",)  # Names of ways of training, the usual one first.
     # What of a corpus the model stores before it is trained, a name in
     # `training.ways.preparation`; "" for nothing.
@@ -198,11 +197,11 @@ class Searchable(keras.Model):
         """Returns the state of empty hypotheses: a dict, possibly empty, of tensors with B rows."""
         raise NotImplementedError
 
-    def with_room(self, state: dict[str, Any], room: int | Tensor) -> dict[str, Any]:
-        """Returns a state, of N hypotheses, whose shapes no step below `room` changes.
+    def with_max_length(self, state: dict[str, Any], max_length: int | Tensor) -> dict[str, Any]:
+        """Returns a state, of N hypotheses, whose shapes no step below `max_length` changes.
 
-        May be called again, with more room. By default the state itself, for models whose states do
-        not grow.
+        May be called again, with a larger one. By default the state itself, for models whose
+        states do not grow.
         """
         return state
 

@@ -47,8 +47,9 @@ class Combination(TranslationModel):
     def can_compile(self) -> bool:
         return all(part.can_compile for part in self.parts.values())
 
-    def with_room(self, state: dict[str, Any], room: int | Tensor) -> dict[str, Any]:
-        return {name: part.with_room(state[name], room) for name, part in self.parts.items()}
+    def with_max_length(self, state: dict[str, Any], max_length: int | Tensor) -> dict[str, Any]:
+        parts = self.parts.items()
+        return {name: part.with_max_length(state[name], max_length) for name, part in parts}
 
     def decode_step(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]

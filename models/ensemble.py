@@ -19,7 +19,7 @@ class Ensemble(Combination):
     sizes differ; their source and target ids must be the same.
     Example:
         both = Ensemble([transformer, lstm])
-        Translator(both, tokenizer).translate(["A dog runs."])
+        Translator.of(both, tokenizer).translate(["A dog runs."])
     """
 
     def __init__(self, members: list[TranslationModel], **kwargs: Any) -> None:

@@ -17,7 +17,7 @@ class ShallowFusion(Combination):
     vocabulary sizes differ, or the weight is negative.
     Example:
         fused = ShallowFusion(model, language_model, weight=0.2)
-        Translator(fused, tokenizer).translate(["A dog runs."])
+        Translator.of(fused, tokenizer).translate(["A dog runs."])
     """
 
     def __init__(

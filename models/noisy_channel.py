@@ -46,7 +46,7 @@ class NoisyChannel(Searchable):
     Raises `SettingError` if the vocabulary sizes do not match, or a number is out of its range.
     Example:
         noisy = NoisyChannel(english_from_german, german_words)
-        Translator(noisy, tokenizer).translate(["A dog runs."])
+        Translator.of(noisy, tokenizer).translate(["A dog runs."])
     """
 
     predicts = "scores"

@@ -231,22 +231,21 @@ class Transformer(TranslationModel):
         """State: self-attention `keys`, `values`, `[B, H, t, d]` per layer; t grows from 0."""
         return self.decoder.empty_caches(ops.shape(context["source_mask"])[0])
 
-    def with_room(self, state: dict[str, Any], room: int | Tensor) -> dict[str, Any]:
-        """As `Searchable`; the caches become an entry `with_room`, with `[N, H, room, d]` each."""
-        caches = state.get("with_room", state)
-        return {"with_room": padded(caches, axis=2, room=room)}
+    def with_max_length(self, state: dict[str, Any], max_length: int | Tensor) -> dict[str, Any]:
+        """As `Searchable`; the caches become an entry `fixed`, `[N, H, max_length, d]` each."""
+        return {"fixed": padded(state.get("fixed", state), axis=2, size=max_length)}
 
     def step_features(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
     ) -> tuple[Tensor, dict[str, Any], Tensor]:
         x = self.target_embedding(token_ids)  # [N, D]
         x = self.target_input(x, ops.reshape(step, (1,)))
-        has_room = "with_room" in state
-        caches, position = (state["with_room"], step) if has_room else (state, None)
+        is_fixed = "fixed" in state
+        caches, position = (state["fixed"], step) if is_fixed else (state, None)
         memory = context["cross_keys"], context["cross_values"]
         x, caches, maps = self.decoder.step(x, caches, memory, context["source_mask"], position)
         attention = by_hypothesis(self._alignment(maps))  # [B, K, S] -> [N, S]
-        return x, {"with_room": caches} if has_room else caches, attention
+        return x, {"fixed": caches} if is_fixed else caches, attention
 
     def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
         memory, source_mask, encoder_maps = self._encode(source_ids, training=False)

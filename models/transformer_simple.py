@@ -253,18 +253,20 @@ class SimpleTransformer(TranslationModel):
 
         return {"keys": zeros(self.width, 0), "values": zeros(0, self.width)}
 
-    def with_room(self, state: dict[str, Any], room: int | Tensor) -> dict[str, Any]:
-        """As `Searchable`; the caches become an entry `with_room`, with `room` positions."""
-        caches = state.get("with_room", state)
-        keys, values = padded(caches["keys"], 2, room), padded(caches["values"], 1, room)
-        return {"with_room": {"keys": keys, "values": values}}
+    def with_max_length(self, state: dict[str, Any], max_length: int | Tensor) -> dict[str, Any]:
+        """As `Searchable`; the caches become an entry `fixed`, with `max_length` positions."""
+        caches = state.get("fixed", state)
+        keys, values = (
+            padded(caches[name], axis, max_length) for name, axis in (("keys", 2), ("values", 1))
+        )
+        return {"fixed": {"keys": keys, "values": values}}
 
     def step_features(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
     ) -> tuple[Tensor, dict[str, Any], Tensor]:
         x = self._embed(self.target_embedding, self.positions, token_ids[:, None], first=step)
-        has_room = "with_room" in state
-        caches, position = (state["with_room"], step) if has_room else (state, None)
+        is_fixed = "fixed" in state
+        caches, position = (state["fixed"], step) if is_fixed else (state, None)
         keys, values = [], []
         for index, layer in enumerate(self.decoder_layers):
             x, *cache = layer.step(x, caches["keys"][index], caches["values"][index], position)
@@ -274,7 +276,7 @@ class SimpleTransformer(TranslationModel):
         queries = by_sentence(x, ops.shape(context["source_mask"])[0])
         features, weights = self._read(queries, context)
         caches = {"keys": keys, "values": values}
-        state = {"with_room": caches} if has_room else caches
+        state = {"fixed": caches} if is_fixed else caches
         return by_hypothesis(features), state, by_hypothesis(weights)
 
     def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:

@@ -157,7 +157,7 @@ class TrainedModel:
     def _translator(self, **options):
         copies = all(each.config()["options"].get("copy_share") for each in self._directories)
         text = TrainingText.read(self._directories[0].training_text_path)
-        return Translator(
+        return Translator.of(
             self.keras_model,
             self.tokenizer,
             **{

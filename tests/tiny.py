@@ -8,7 +8,7 @@ import tensorflow as tf
 from nmt_zoo import models
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt_zoo.decoding.search.beam_search import beam_search
-from nmt_zoo.decoding.search.terms import SearchOptions, SpecialIds
+from nmt_zoo.decoding.search.types import SearchOptions, SpecialIds
 from nmt_zoo.training.ways.catalogue import ways_of
 
 WORDS = {

@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.parts.turns import Candidate, ratio, take_turns
 from nmt_zoo.common.files import read_lines
-from nmt_zoo.decoding.search.terms import ALWAYS, NEVER
+from nmt_zoo.decoding.search.types import ALWAYS, NEVER
 
 LENGTH_PENALTY = 0.6
 SEED = 1
@@ -67,14 +67,14 @@ def ours(source, num_batches, has_onednn, dtype, compiles):
 
     def work(lines, beam_size, batch_size):
         if (beam_size, batch_size) not in translators:
-            translators[beam_size, batch_size] = Translator(
+            translators[beam_size, batch_size] = Translator.of(
                 model,
                 tokenizer,
                 beam_size=beam_size,
                 batch_size=batch_size,
                 length_penalty=LENGTH_PENALTY,
                 num_threads=num_batches,
-                compiles=compiles,
+                compile=compiles,
             )
         translate = translators[beam_size, batch_size].translate
         return _timed(lambda text: [best[0].ids for best in translate(text)], lines, batch_size)
@@ -210,7 +210,7 @@ class Case:
 
     def compare_text(self, beam_size, count=1000):
         """Compares our translations with CTranslate2's; exits unless all that differ are ties."""
-        from nmt_zoo.decoding.search.terms import padded
+        from nmt_zoo.decoding.search.types import padded
 
         lines = self.lines[:count]
         first = {kind: engine for (kind, _), engine in reversed(self.engines.items())}

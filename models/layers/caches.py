@@ -11,7 +11,7 @@ from nmt_zoo.models.base import Tensor
 def appended(cache: Tensor, new: Tensor, axis: int, position: Tensor | None = None) -> Tensor:
     """Returns a cache with a new entry on an axis, at which `new` has the size 1.
 
-    `position`, scalar int32, is its place in a cache that has room for it; None: the cache grows.
+    `position`, scalar int32, is its place in a cache of fixed size; None: the cache grows.
     """
     if position is None:
         return ops.concatenate([cache, new], axis=axis)
@@ -25,12 +25,12 @@ def seen(cache: Tensor, axis: int, position: Tensor | None = None) -> Tensor | N
     return None if position is None else ops.arange(ops.shape(cache)[axis]) <= position
 
 
-def padded(caches: Any, axis: int, room: int | Tensor) -> Any:
-    """Returns caches, nested in any way, with zeros after their entries, so that they have room."""
+def padded(caches: Any, axis: int, size: int | Tensor) -> Any:
+    """Returns caches, nested in any way, with zeros after their entries up to a size of an axis."""
 
     def pad(x):
         sizes = [[0, 0] for _ in x.shape]
-        sizes[axis][1] = room - ops.shape(x)[axis]
+        sizes[axis][1] = size - ops.shape(x)[axis]
         return ops.pad(x, sizes)
 
     return keras.tree.map_structure(pad, caches)

@@ -33,6 +33,19 @@ class PhraseTranslation(NamedTuple):
         """Its phrases, those without gaps in the order of the target."""
         return self.read()
 
+    def words(self, source: Sequence, unknown_id: int) -> list:
+        """Returns its ids without `</s>`, and for each unknown word the source word linked with it.
+
+        `source` are the words of the source, of any kind.
+        """
+        if unknown_id not in self.ids:
+            return self.ids[:-1]
+        linked = {target: place for phrase in self.phrases for place, target in phrase.links}
+        return [
+            source[linked[place]] if word == unknown_id and place in linked else word
+            for place, word in enumerate(self.ids[:-1])
+        ]
+
 
 class TableDecoder:
     """A search for translations.

@@ -47,12 +47,11 @@ class TableModel(TranslationModel):
     features: tuple[str, ...]  # Names of the features; the last one counts unknown words.
     first_weights: tuple[float, ...]  # Before they are tuned.
     longest_phrase = LONGEST
-    decoder_class: type[TableDecoder]
+    decoder_class: type[TableDecoder] = TableDecoder
     search_settings: tuple[str, ...] = ()  # What `decoder_class` wants to know besides.
     table_title, search_title = "Phrase table", "Search"  # In pictures.
     num_gaps = 0  # Symbols of a source side that stand for gaps.
     num_orientations = 0
-    own_search = True
     predicts = "scores"
     logits_add_up = True
     beam_size = BEAM_SIZE  # Unless the user says another number.

@@ -22,45 +22,45 @@ _LARGEST_PENALTY = 1.0
 _SHORT = 100_000
 
 
-def convert_if_chosen(asked: Any, given: set[str]) -> tuple[str, ConvertedModel | None, Any, str]:
+def convert_if_chosen(args: Any, given: set[str]) -> tuple[str, ConvertedModel | None, Any, str]:
     """Returns (engine, model directory and what its `load` returns if CTranslate2 runs it, reason).
 
-    `asked` has the flags of translate.py, without --export_dir; `given` are the names of those on
+    `args` are the flags of translate.py, without --export_dir; `given` are the names of those on
     the command line. Raises `UserError` if CTranslate2 is asked for, and cannot run the model.
     """
     reason = "asked for"
-    if asked.engine == AUTO:
-        reason = _why_tensorflow(asked, given)
-    if asked.engine == TENSORFLOW or (asked.engine == AUTO and reason):
+    if args.engine == AUTO:
+        reason = _why_tensorflow(args, given)
+    if args.engine == TENSORFLOW or (args.engine == AUTO and reason):
         return TENSORFLOW, None, None, reason
-    directory = ConvertedModel(asked.model_dir, asked.max_input_tokens, asked.languages)
+    directory = ConvertedModel(args.model_dir, args.max_input_tokens, args.languages)
     try:
         loaded = directory.load()
     except (UserError, OSError) as error:
-        if asked.engine == CTRANSLATE2:
+        if args.engine == CTRANSLATE2:
             raise
         return TENSORFLOW, None, None, str(error)
-    if asked.engine == AUTO and (reason := _why_other_text(asked, *loaded)):
+    if args.engine == AUTO and (reason := _why_other_text(args, *loaded)):
         return TENSORFLOW, None, None, reason
     return CTRANSLATE2, directory, loaded, reason or "it starts sooner, and the text is short"
 
 
-def _why_other_text(asked, _, tokenizer, config):
+def _why_other_text(args, _, tokenizer, config):
     """Returns why the text of CTranslate2 would differ for a model; "" if it would be the same."""
     if tokenizer.kind != "bpe":  # CTranslate2 gives the probability of UNK to the other words.
         return f"--tokenizer={tokenizer.kind}"
-    penalty = config["length_penalty"] if asked.length_penalty is None else asked.length_penalty
+    penalty = config["length_penalty"] if args.length_penalty is None else args.length_penalty
     return f"--length_penalty={penalty:g}" if penalty > _LARGEST_PENALTY else ""
 
 
-def _why_tensorflow(asked, given):
+def _why_tensorflow(args, given):
     """Returns the reason for TensorFlow, or "" if there is none before the model is read."""
     others = sorted(given - _BOTH)
     if others:
         return f"--{others[0]}"
     if importlib.util.find_spec("ctranslate2") is None:
         return "the package ctranslate2 is not installed"
-    if _size(asked.input) > _SHORT:
+    if _size(args.input) > _SHORT:
         return f"more than {_SHORT:,} bytes of text"
     import ctranslate2
 

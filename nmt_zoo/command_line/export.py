@@ -35,11 +35,11 @@ from nmt_zoo.common.files import check_folder, read_lines
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.decoding.text import training_text
-from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS, Translator
+from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS, Translator, split_options
 from nmt_zoo.model_directory.combined_models import load_models, require_steps
 from nmt_zoo.model_directory.directory import ModelDirectory, model_directories
 from nmt_zoo.serving.ctranslate2 import conversion
-from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export
+from nmt_zoo.serving.ctranslate2.engine import CTranslate2Engine, CTranslate2Export
 from nmt_zoo.serving.export import model_card, server_files, warm_up
 from nmt_zoo.serving.export.saved_model import ServingModule, write_saved_model
 from nmt_zoo.serving.export.saved_model_check import check
@@ -126,7 +126,7 @@ def translations_to_compare(
     """
     name = asked.check_input or "the built-in lines"
     lines = read_lines(asked.check_input) if asked.check_input else warm_up.SAMPLES
-    translator = Translator(model, tokenizer, name=f"the model in {asked.model_dir}", **search)
+    translator = Translator.of(model, tokenizer, name=f"the model in {asked.model_dir}", **search)
     with Progress("translating", len(lines), "lines") as progress:
         results = translator.translate(lines, done=lambda found: progress.update(len(found)))
     found = [best[0] for best in results]
@@ -198,9 +198,11 @@ def export_ctranslate2(
     about["max_input_tokens"] = asked.max_input_tokens
     conversion.write(weights, tokenizer, folder, quantization=asked.quantization, **about)
     training_text.copy(ModelDirectory(asked.model_dir).training_text_path, folder)
-    engine, tokenizer, _ = CTranslate2Export(folder, asked.languages).load()
+    converted, tokenizer, _ = CTranslate2Export(folder, asked.languages).load()
     lines, translations = translations_to_compare(asked, model, tokenizer, **search)
-    translator = Translator(None, tokenizer, engine=engine, **search)
+    options, of_lines = split_options(search)
+    engine = CTranslate2Engine(converted, options, of_lines.max_input_tokens)
+    translator = Translator(engine, tokenizer, of_lines)
     found = [best[0].text for best in translator.translate(lines)]
     alike = sum(a == b.text for a, b in zip(found, translations, strict=True))
     return f"{alike} of {len(lines)} lines translated alike ({alike / len(lines):.1%})"

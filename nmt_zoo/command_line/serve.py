@@ -40,7 +40,7 @@ from nmt_zoo.command_line.flag_values import (
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.decoding.search.requests import translator_options
-from nmt_zoo.decoding.search.terms import AUTO, NEVER
+from nmt_zoo.decoding.search.types import AUTO, NEVER
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS, Translator
 from nmt_zoo.model_directory.combined_models import load_models
@@ -139,7 +139,7 @@ def load(arguments: Arguments, name: str) -> ServedModel:
 
     @functools.lru_cache(_MOST_TRANSLATORS)
     def translator_for(beam_size, length_penalty):
-        return Translator(
+        return Translator.of(
             model,
             tokenizer,
             **translator_options({}, model, tokenizer, copies),
@@ -149,7 +149,7 @@ def load(arguments: Arguments, name: str) -> ServedModel:
             max_input_tokens=arguments.max_input_tokens,
             split_sentences=most_sentences,
             context_sentences=config["options"]["context_sentences"],
-            compiles=AUTO if arguments.compile and (beam_size, length_penalty) == usual else NEVER,
+            compile=AUTO if arguments.compile and (beam_size, length_penalty) == usual else NEVER,
         )
 
     # It would warn that every option of requests has a graph.

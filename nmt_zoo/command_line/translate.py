@@ -20,7 +20,7 @@ import dataclasses
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from nmt_zoo.command_line import console, flag_values
 from nmt_zoo.command_line.engines import CTRANSLATE2, TENSORFLOW, convert_if_chosen
@@ -51,7 +51,7 @@ from nmt_zoo.decoding.scores import (
     score_lines,
 )
 from nmt_zoo.decoding.search.requests import FILES, OPTIONS, check_requests, translator_options
-from nmt_zoo.decoding.search.terms import COMPILE
+from nmt_zoo.decoding.search.types import COMPILE
 from nmt_zoo.decoding.text import formats
 from nmt_zoo.decoding.text.input_text import open_text
 from nmt_zoo.decoding.text.kept import file_facts
@@ -65,9 +65,9 @@ from nmt_zoo.decoding.text.whole_texts import (
     translate_text,
     unfinished,
 )
-from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS, Translator
+from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS, Translator, split_options
 from nmt_zoo.model_directory.directory import ModelDirectory, model_directories
-from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export
+from nmt_zoo.serving.ctranslate2.engine import CTranslate2Engine, CTranslate2Export
 
 _MODEL, _TEXT, _SEARCH, _SCORES = "Model", "Text", "Search", "Scores"
 _UNKNOWN = "Unknown words"
@@ -309,32 +309,63 @@ class Arguments(flag_values.Arguments):
         return bool(self.options.get("sample"))
 
 
-def open_directories(asked: Arguments) -> list[Any]:
+class Models(NamedTuple):
+    """The models that translate together, loaded."""
+
+    model: Any  # Keras's, or a `CTranslate2Model`.
+    tokenizer: Any
+    config: dict[str, Any]  # Also names the models that were combined.
+    directories: list[Any]
+
+    @property
+    def name(self) -> str:
+        """Their name in errors."""
+        return f"the model in {', '.join(str(directory.path) for directory in self.directories)}"
+
+
+# Flags besides `options` on which translations depend, and scores: how lines are read and written,
+# and the models and their search. The model's own precision is among its options.
+_LINE_FLAGS = ("replace_unknowns", "lexicon", "split_sentences", "long_lines", "max_input_tokens")
+_MODEL_FLAGS = (
+    "model_dir",
+    "language_model",
+    "channel_model",
+    "language_model_weight",
+    "export_dir",
+)
+_SEARCH_FLAGS = ("beam_size", "length_penalty", "precision", "n_best")
+_COMMON = ("length_penalty", "batch_size", "max_input_tokens")  # Options of `Scorer` and others.
+
+
+def open_directories(args: Arguments) -> list[Any]:
     """Returns the `ModelDirectory`s of --model_dir or --channel_model."""
-    if asked.channel_model:
-        return [ModelDirectory(asked.channel_model)]
-    return model_directories(asked.model_dir)
+    if args.channel_model:
+        return [ModelDirectory(args.channel_model)]
+    return model_directories(args.model_dir)
 
 
-def start_engine(asked: Arguments) -> tuple[Arguments, list[Any], Any]:
+def start_engine(args: Arguments) -> tuple[Arguments, list[Any], Any]:
     """Chooses and starts the engine that translates.
 
     Returns (the flags with this engine, the directories, and what CTranslate2 has loaded: None if
     TensorFlow translates).
     """
-    if asked.export_dir:
-        export = CTranslate2Export(asked.export_dir, asked.languages)
-        asked = limited(asked, export)
+    if args.export_dir:
+        export = CTranslate2Export(args.export_dir, args.languages)
+        if "max_input_tokens" in args.given:
+            export.check_max_input_tokens(args.max_input_tokens)
+        most = min(args.max_input_tokens, export.max_input_tokens)
+        args = dataclasses.replace(args, max_input_tokens=most)
         engine, directory, loaded, reason = CTRANSLATE2, export, export.load(), "--export_dir"
     else:
-        chosen = convert_if_chosen(asked, asked.given)
+        chosen = convert_if_chosen(args, args.given)
         engine, directory, loaded, reason = chosen
-    if asked.verbose:
+    if args.verbose:
         print(f"engine: {engine} ({reason})", file=sys.stderr)
     if engine == TENSORFLOW:
         start_tensorflow()
-    asked = dataclasses.replace(asked, runs_on=engine)
-    return asked, [directory] if directory else open_directories(asked), loaded
+    args = dataclasses.replace(args, runs_on=engine)
+    return args, [directory] if directory else open_directories(args), loaded
 
 
 def start_tensorflow() -> None:
@@ -343,256 +374,198 @@ def start_tensorflow() -> None:
     process.start_tensorflow(intra_op_threads=1)
 
 
-def limited(asked: Arguments, export: CTranslate2Export) -> Arguments:
-    """Returns the flags with at most the --max_input_tokens for which a model was exported."""
-    if "max_input_tokens" in asked.given:
-        export.check_max_input_tokens(asked.max_input_tokens)
-    most = min(asked.max_input_tokens, export.max_input_tokens)
-    return dataclasses.replace(asked, max_input_tokens=most)
-
-
-def load_model(asked: Arguments, directories: list[Any]) -> tuple[Any, Any, dict[str, Any]]:
-    """Loads (model, tokenizer, config); config also names the models that were combined."""
+def load_model(args: Arguments, directories: list[Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """Loads (model, tokenizer, config)."""
     from nmt_zoo.model_directory.combined_models import load_combined
 
     return load_combined(
         directories,
-        ModelDirectory(asked.language_model) if asked.language_model else None,
-        is_channel=bool(asked.channel_model),
-        weight=asked.language_model_weight,
-        languages=asked.languages,
-        **({"dtype": asked.precision} if asked.precision != "float32" else {}),
+        ModelDirectory(args.language_model) if args.language_model else None,
+        is_channel=bool(args.channel_model),
+        weight=args.language_model_weight,
+        languages=args.languages,
+        **({"dtype": args.precision} if args.precision != "float32" else {}),
     )
 
 
-def make_format(asked: Arguments, model: Any, tokenizer: Any, plain: Callable) -> Callable:
-    """Returns the function that formats a window of results, see `decoding.text.formats`.
+def make_format(args: Arguments, models: Models) -> Callable:
+    """Returns the function that formats a window of results, see `decoding.text.formats`."""
+    if args.format == "jsonl":
+        from nmt_zoo.decoding.alignment.aligner import Aligner
 
-    `plain` is the function for formats other than jsonl.
-    """
-    if asked.format != "jsonl":
-        return plain
-    from nmt_zoo.decoding.alignment.aligner import Aligner
+        model, tokenizer, *_ = models
+        aligner = Aligner(model, tokenizer) if model.has_alignment else None
+        return formats.JsonLines(tokenizer, args.n_best > 1, aligner, args.max_input_tokens)
+    if args.score:
+        return formats.log_prob_lines
+    if args.n_best > 1:
+        return formats.n_best_lines
+    if args.tag:
+        return formats.tagged_lines(args.tag)
+    return formats.scored_lines if args.format == "scores" else formats.plain_lines
 
-    aligner = Aligner(model, tokenizer) if model.has_alignment else None
-    return formats.JsonLines(tokenizer, asked.n_best > 1, aligner, asked.max_input_tokens)
 
-
-def print_results(asked: Arguments, *lines: str) -> None:
+def print_results(args: Arguments, *lines: str) -> None:
     """Prints results about the whole text where no translations are printed."""
-    if asked.output:
+    if args.output:
         console.write_result(*lines)
     else:
         print(*lines, sep="\n", file=sys.stderr)
 
 
-# Flags besides `options` on which scores depend. The model's own precision is among its options.
-_RECORDED = (
-    *("replace_unknowns", "lexicon", "split_sentences", "long_lines", "max_input_tokens"),
-    "precision",
-)
-
-
 def print_scores(
-    asked: Arguments, outputs: list[str], text: Any, tokenizer: Any, run: dict, seconds: Any
+    args: Arguments, outputs: list[str], text: Any, tokenizer: Any, run: dict, seconds: Any
 ) -> None:
-    """Prints scores with their signatures; keeps them as JSON if asked."""
+    """Prints scores with their signatures; saves them as JSON for --save_scores."""
     references = list(map(tokenizer.target_words, text.references))
-    tokenize, reason = asked.tokenize, ""
+    tokenize, reason = args.tokenize, ""
     if tokenize == AUTO:
         tokenize, reason = bleu_tokenizer(references)
-    # A tokenisation that was asked for is compared with figures of the same tokenisation.
-    is_usual = asked.tokenize == AUTO and tokenize == USUAL
-    has_bleu = "bleu" in asked.metrics
-    said = [*remarks(references, outputs, has_bleu and is_usual), reason if has_bleu else ""]
-    for line in filter(None, said):
+    # A tokenisation that the user chose is compared with figures of the same tokenisation.
+    is_usual = args.tokenize == AUTO and tokenize == USUAL
+    has_bleu = "bleu" in args.metrics
+    warnings = [*remarks(references, outputs, has_bleu and is_usual), reason if has_bleu else ""]
+    for line in filter(None, warnings):
         print(line, file=sys.stderr)
-    options = {"lowercase": asked.lowercase, "tokenize": tokenize, "metrics": asked.metrics}
+    options = {"lowercase": args.lowercase, "tokenize": tokenize, "metrics": args.metrics}
     scores = corpus_scores(outputs, references, **options)
-    lines = score_lines(scores, asked.metrics)
+    lines = score_lines(scores, args.metrics)
     if text.baseline is not None:
         baseline = tokenizer.target_words(text.baseline)
         lines += paired_bootstrap(outputs, baseline, references, **options)
-    print_results(asked, *lines)
-    if asked.save_scores:
+    print_results(args, *lines)
+    if args.save_scores:
         record = {
             **run,
-            **score_entries(scores, asked.metrics),
-            "beam_size": 1 if asked.sample else asked.beam_size,
-            "length_penalty": asked.length_penalty,
-            **{name: getattr(asked, name) for name in _RECORDED},
-            "engine": asked.runs_on,
-            **asked.options,
+            **score_entries(scores, args.metrics),
+            "beam_size": 1 if args.sample else args.beam_size,
+            "length_penalty": args.length_penalty,
+            **{name: getattr(args, name) for name in (*_LINE_FLAGS, "precision")},
+            "engine": args.runs_on,
+            **args.options,
             "sentences": len(outputs),
             "translation_seconds": seconds,
         }
-        write_json(asked.save_scores, record)
+        write_json(args.save_scores, record)
 
 
-def check_paths(asked: Arguments) -> None:
-    """Raises `UserError` if an output cannot be written, or would replace an input."""
-    inputs = [asked.input, asked.score, asked.rank, asked.baseline, *asked.reference.split(",")]
-    inputs += texts_read(asked).values()
-    outputs = asked.output, asked.output and unfinished(asked.output), asked.save_scores
-    check_outputs(filter(None, outputs), filter(None, inputs), None if asked.input else sys.stdin)
-
-
-def texts_read(asked: Arguments) -> dict[str, str]:
+def texts_read(args: Arguments) -> dict[str, str]:
     """Returns flag -> path of the texts on which translations depend."""
-    paths = {"lexicon": asked.lexicon, **{name: asked.options.get(name) for name in FILES}}
+    paths = {"lexicon": args.lexicon, **{name: args.options.get(name) for name in FILES}}
     return {name: path for name, path in paths.items() if path}
 
 
-def what_translates(asked: Arguments) -> dict[str, Any]:
+def what_translates(args: Arguments) -> dict[str, Any]:
     """Returns everything besides the text that a translation depends on, as JSON values."""
-    values = asked.values()
-    read = {name: [path] for name, path in texts_read(asked).items()}
+    values = {**args.values(), **args.options}
+    read = {name: [path] for name, path in texts_read(args).items()}
     for name in ("model_dir", "channel_model", "language_model", "shortlist"):
         if path := values.get(name):
-            read[name] = [one.best_path for one in model_directories(path)]
-    if asked.export_dir:
-        read["export_dir"] = [CTranslate2Export(asked.export_dir).best_path]
+            read[name] = [directory.best_path for directory in model_directories(path)]
+    if args.export_dir:
+        read["export_dir"] = [CTranslate2Export(args.export_dir).best_path]
     files = {name: file_facts(paths) for name, paths in read.items()}
-    names = ("model_dir", "language_model", "channel_model", "language_model_weight", "export_dir")
-    names += ("beam_size", "length_penalty", "precision", "max_input_tokens", "long_lines")
-    names += ("replace_unknowns", "lexicon", "n_best", "split_sentences")
-    found = {name: values[name] for name in names} | {"engine": asked.runs_on}
-    return {**found, **asked.options, **files}
+    flags = {name: values[name] for name in (*_MODEL_FLAGS, *_SEARCH_FLAGS, *_LINE_FLAGS)}
+    return {**flags, "engine": args.runs_on, **args.options, **files}
 
 
-def search_options(
-    asked: Arguments, directories: list[Any], model: Any, tokenizer: Any
-) -> dict[str, Any]:
-    """Returns the arguments of `Translator` that say how to search; reads all that they need."""
-    copies = all(directory.config()["options"].get("copy_share") for directory in directories)
-    found = translator_options(asked.options, model, tokenizer, copies)
-    options = {"beam_size": asked.beam_size, **found}
-    if path := asked.options.get("shortlist"):
-        from nmt_zoo.decoding.search.shortlist import make_shortlist
-        from nmt_zoo.model_directory.combined_models import load_lexical_model
-
-        lexical = load_lexical_model(ModelDirectory(path), tokenizer, directories[0])
-        options["shortlist"] = make_shortlist(lexical, tokenizer.shared)
-    return options
-
-
-def check_flags(asked: Arguments) -> None:
-    """Raises `UserError` if flags exclude each other, before anything is read."""
-    asked.check(OPTIONS)
-    check_requests(asked.options, beam_size=asked.beam_size, n_best=asked.n_best)
-    if asked.tag and asked.tag.split() != [asked.tag]:
-        raise UserError(f"--tag={asked.tag!r}: expected one word, without white space")
-    check_metrics(asked.metrics)
-    if asked.reference and "bleu" in asked.metrics:
-        check_bleu_tokenizer(asked.tokenize)
-    check_paths(asked)
-    if not asked.output:
+def check_flags(args: Arguments) -> None:
+    """Raises `UserError` if flags exclude each other, or an output cannot be written."""
+    args.check(OPTIONS)
+    check_requests(args.options, beam_size=args.beam_size, n_best=args.n_best)
+    if args.tag and args.tag.split() != [args.tag]:
+        raise UserError(f"--tag={args.tag!r}: expected one word, without white space")
+    check_metrics(args.metrics)
+    if args.reference and "bleu" in args.metrics:
+        check_bleu_tokenizer(args.tokenize)
+    inputs = [args.input, args.score, args.rank, args.baseline, *args.reference.split(",")]
+    inputs += texts_read(args).values()
+    outputs = args.output, args.output and unfinished(args.output), args.save_scores
+    check_outputs(filter(None, outputs), filter(None, inputs), None if args.input else sys.stdin)
+    if not args.output:
         console.check_standard_output()
 
 
-def output_for(asked: Arguments, text: Any) -> Output:
-    """Returns the `Output` for the lines of an `InputText`."""
-    return Output(
-        asked.output,
-        lambda lines: console.write_result(*lines),
-        asked.batch_size,
-        what_translates(asked),
-        shows_progress=not text.prompts and bool(asked.output or not sys.stdout.isatty()),
-    )
-
-
-def score_or_rank(
-    asked: Arguments, text: Any, model: Any, tokenizer: Any, common: dict[str, Any]
-) -> None:
-    """Scores the translations of --score, or scores and sorts those of --rank, of an `InputText`.
-
-    `common` has the arguments that `Scorer` and `Translator` have in common.
-    """
+def score_or_rank(args: Arguments, text: Any, output: Output, models: Models) -> None:
+    """Scores the translations of --score, or those of --rank, which are also sorted."""
     from nmt_zoo.decoding.scoring import Scorer
 
-    scorer = Scorer(model, tokenizer, **common)
-    if asked.rank:
-        rank_text(text, scorer, output_for(asked, text), NBestList(asked.rank))
+    options = {name: getattr(args, name) for name in _COMMON}
+    scorer = Scorer(models.model, models.tokenizer, name=models.name, **options)
+    if args.rank:
+        rank_text(text, scorer, output, NBestList(args.rank))
         for reason, count in scorer.problems.items():
             print(f"translations not scored ({reason}): {count:,}", file=sys.stderr)
         if scorer.num_unknown:
             print(f"translations: {scorer.unknown_tokens()}", file=sys.stderr)
         return
-    formatted = make_format(asked, model, tokenizer, formats.log_prob_lines)
+    formatted = make_format(args, models)
     if len(text.references) != 1:
-        raise UserError(f"--score={asked.score}: expected one translation, found several")
-    score_text(text, scorer, output_for(asked, text), formatted)
-    print_results(asked, scorer.summary())
-
-
-def most_sentences(asked: Arguments, training_text: TrainingText | None) -> int:
-    """Returns the most sentences of a line that are translated at once, for a `Translator`."""
-    if asked.split_sentences == "always":
-        return 1
-    # Of a line in parts there is one translation.
-    is_auto = asked.split_sentences == "auto" and asked.n_best == 1
-    return training_text.most_sentences if is_auto and training_text else 0
-
-
-def keras_model(asked: Arguments) -> Any:
-    """Starts TensorFlow for sentences of which CTranslate2 is not sure; returns the model."""
-    start_tensorflow()
-    return load_model(asked, open_directories(asked))[0]
+        raise UserError(f"--score={args.score}: expected one translation, found several")
+    score_text(text, scorer, output, formatted)
+    print_results(args, scorer.summary())
 
 
 def make_translator(
-    asked: Arguments,
-    directories: list[Any],
-    model: Any,
-    tokenizer: Any,
-    lexicon: dict[str, str],
-    common: dict[str, Any],
+    args: Arguments, models: Models, lexicon: dict[str, str], training_text: TrainingText | None
 ) -> Translator:
-    """Returns the `Translator`; arguments as `score_or_rank`, and what was read from --lexicon."""
-    unknowns, engine = None, None
-    if asked.replace_unknowns:
+    """Returns the `Translator`; reads all files that it needs."""
+    model, tokenizer, config, directories = models
+    copies = all(directory.config()["options"].get("copy_share") for directory in directories)
+    options = {name: getattr(args, name) for name in ("beam_size", "compile", *_COMMON)}
+    options |= translator_options(args.options, model, tokenizer, copies)
+    options["name"], options["num_threads"] = models.name, num_cores()
+    options["split_long_lines"] = args.long_lines == "split"
+    options["context_sentences"] = config["options"]["context_sentences"]
+    if args.split_sentences == "always":
+        options["split_sentences"] = 1
+    # Of a line in parts there is one translation.
+    elif args.split_sentences == "auto" and args.n_best == 1 and training_text:
+        options["split_sentences"] = training_text.most_sentences
+    if path := args.options.get("shortlist"):
+        from nmt_zoo.decoding.search.shortlist import make_shortlist
+        from nmt_zoo.model_directory.combined_models import load_lexical_model
+
+        lexical = load_lexical_model(ModelDirectory(path), tokenizer, directories[0])
+        options["shortlist"] = make_shortlist(lexical, tokenizer.shared)
+    if args.replace_unknowns:
         from nmt_zoo.decoding.unknowns import UnknownReplacer
 
-        unknowns = UnknownReplacer(model, tokenizer, lexicon)
-    options = search_options(asked, directories, model, tokenizer)
-    if asked.runs_on == CTRANSLATE2:
-        sure = asked.export_dir or asked.engine == CTRANSLATE2  # Nothing else shall run.
-        engine, model = model, None if sure else lambda: keras_model(asked)
-    return Translator(
-        model,
-        tokenizer,
-        **options,
-        split_long_lines=asked.long_lines == "split",
-        num_threads=num_cores(),
-        unknowns=unknowns,
-        engine=engine,
-        compiles=asked.compile,
-        **common,
-    )
+        options["unknowns"] = UnknownReplacer(model, tokenizer, lexicon)
+    if args.runs_on == TENSORFLOW:
+        return Translator.of(model, tokenizer, **options)
+
+    def load_engine():
+        start_tensorflow()
+        loaded, *_ = load_model(args, open_directories(args))
+        return Translator.of(loaded, tokenizer, **options).engine
+
+    search, of_lines = split_options(options)
+    is_sure = args.export_dir or args.engine == CTRANSLATE2  # Nothing else shall run.
+    fallback = None if is_sure else load_engine
+    engine = CTranslate2Engine(model, search, args.max_input_tokens, fallback)
+    return Translator(engine, tokenizer, of_lines)
 
 
 def translate(
-    asked: Arguments,
+    args: Arguments,
     text: Any,
+    output: Output,
+    models: Models,
     translator: Translator,
-    directories: list[Any],
-    model: Any,
-    config: dict[str, Any],
     training_text: TrainingText | None,
 ) -> None:
-    """Translates an `InputText`; prints remarks and scores. `config` is the model's."""
-    plain = formats.scored_lines if asked.format == "scores" else formats.plain_lines
-    plain = formats.tagged_lines(asked.tag) if asked.tag else plain
-    plain = formats.n_best_lines if asked.n_best > 1 else plain
+    """Translates an `InputText`; prints remarks and scores."""
+    unknowns, keep = translator.options.unknowns, translator.options.keep
     training = None
     if text.references:  # Read before the work, in case it is damaged.
-        training = [directory.summary() for directory in directories]
+        training = [directory.summary() for directory in models.directories]
         training = training[0] if len(training) == 1 else training
-    remarks = Remarks(
-        asked.max_input_tokens,
-        config["options"]["max_length"],
-        asked.n_best,
-        translator.unknowns is not None,
+    reported = Remarks(
+        args.max_input_tokens,
+        models.config["options"]["max_length"],
+        args.n_best,
+        unknowns is not None,
         training_text=training_text,
         split=translator.in_sentences,
     )
@@ -600,58 +573,59 @@ def translate(
     outputs, num_used = translate_text(
         text,
         translator,
-        output_for(asked, text),
-        n_best=asked.n_best,
-        formatted=make_format(asked, model, translator.tokenizer, plain),
-        remarks=remarks,
+        output,
+        n_best=args.n_best,
+        formatted=make_format(args, models),
+        remarks=reported,
     )
     seconds = None if num_used else round(time.monotonic() - began, 1)
-    for remark in remarks:
+    for remark in reported:
         print(remark, file=sys.stderr)
     earlier = "; lines of the earlier run are not counted" if num_used else ""
-    for counts in filter(None, (translator.unknowns, translator.keep)):
+    for counts in filter(None, (unknowns, keep)):
         if summary := counts.summary():
             print(f"{summary}{earlier}", file=sys.stderr)
     if text.references:
-        facts = {"parameters": model.count_params(), "training": training, "machine": machine()}
-        print_scores(asked, outputs, text, translator.tokenizer, {**config, **facts}, seconds)
+        facts = {"parameters": models.model.count_params()}
+        run = {**models.config, **facts, "training": training, "machine": machine()}
+        print_scores(args, outputs, text, models.tokenizer, run, seconds)
 
 
-def main(asked: Arguments) -> int:
+def main(args: Arguments) -> int:
     """Reads flags and text; translates, scores or ranks."""
-    check_flags(asked)
-    asked, directories, loaded = start_engine(asked)
+    check_flags(args)
+    args, directories, loaded = start_engine(args)
     for directory in directories:
         directory.config()  # Refuses a directory without a model before standard input is read.
     lexicon = {}
-    if asked.lexicon:
+    if args.lexicon:
         from nmt_zoo.decoding.unknowns import read_lexicon
 
-        lexicon = read_lexicon(asked.lexicon)
+        lexicon = read_lexicon(args.lexicon)
     training_text = None
-    if not asked.channel_model:  # It translates into the language of its source text.
+    if not args.channel_model:  # It translates into the language of its source text.
         training_text = TrainingText.read(directories[0].training_text_path)
+    reference = args.reference or args.score
     text = open_text(
-        asked.input,
-        column=asked.input_column,
-        reference=asked.reference or asked.score,
-        baseline=asked.baseline,
+        args.input, column=args.input_column, reference=reference, baseline=args.baseline
     )
-    model, tokenizer, config = loaded or load_model(asked, directories)
-    asked = with_length_penalty(asked, config)
-    context = config["options"]["context_sentences"]
-    if context:
-        text = text.in_documents(context)
-    names = "length_penalty", "batch_size", "max_input_tokens"
-    paths = ", ".join(str(directory.path) for directory in directories)
-    common = {"name": f"the model in {paths}", **{n: getattr(asked, n) for n in names}}
-    if asked.score or asked.rank:
-        score_or_rank(asked, text, model, tokenizer, common)
+    models = Models(*(loaded or load_model(args, directories)), directories)
+    args = with_length_penalty(args, models.config)
+    if most := models.config["options"]["context_sentences"]:
+        text = text.in_documents(most)
+    shows_progress = not text.prompts and bool(args.output or not sys.stdout.isatty())
+    output = Output(
+        args.output,
+        lambda lines: console.write_result(*lines),
+        args.batch_size,
+        what_translates(args),
+        shows_progress,
+    )
+    if args.score or args.rank:
+        score_or_rank(args, text, output, models)
         return 0
-    common["split_sentences"] = most_sentences(asked, training_text)
-    common["context_sentences"] = context
-    translator = make_translator(asked, directories, model, tokenizer, lexicon, common)
-    translate(asked, text, translator, directories, model, config, training_text)
+    translator = make_translator(args, models, lexicon, training_text)
+    translate(args, text, output, models, translator, training_text)
     return 0
 
 

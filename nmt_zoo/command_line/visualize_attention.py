@@ -220,7 +220,7 @@ def check_maps(asked: Arguments, model: Any, name: str) -> dict[str, Any]:
 
 def translated(asked: Arguments, model: Any, tokenizer: Any, config: dict[str, Any]) -> tuple:
     """Returns the ids of --source and of its translation, and both as text."""
-    translator = Translator(model, tokenizer, length_penalty=config["length_penalty"])
+    translator = Translator.of(model, tokenizer, length_penalty=config["length_penalty"])
     translator.check_known([asked.source], "--source")
     ids = tokenizer.source.encode([asked.source])
     if len(ids[0]) < 2:
@@ -282,7 +282,7 @@ def draw_tree(asked: Arguments) -> None:
     path = one_model_dir(asked)
     console.check_picture("output", asked.output)
     model, tokenizer, config = ModelDirectory(path).load(languages=asked.languages)
-    if not model.own_search:
+    if not model.decoder_class:
         raise UserError(
             f"--attention=tree: {path}: this {config['model']} translates token by token; only "
             "phrase_based and hiero translate by phrases"

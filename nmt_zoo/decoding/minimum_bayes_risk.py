@@ -64,7 +64,7 @@ def _matches(counters):
         for ngram, count in counter.items():
             places[ngram].append((row, count))
     matches = np.zeros([len(counters)] * 2, np.int64)
-    for found in places.values():
-        rows, counts = np.array(found).T
+    for occurrences in places.values():
+        rows, counts = np.array(occurrences).T
         matches[rows[:, None], rows] += np.minimum(counts[:, None], counts)
     return matches

@@ -13,7 +13,7 @@ from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, UNK_ID
 from nmt_zoo.decoding.search.groups import MAX_SOURCE_WEIGHTS, in_halves
-from nmt_zoo.decoding.search.terms import length_normaliser, padded
+from nmt_zoo.decoding.search.types import length_normaliser, padded
 from nmt_zoo.decoding.translator import (
     EMPTY,
     NO_MEMORY,
@@ -35,6 +35,14 @@ class TokenScores(NamedTuple):
     best_log_probs: Any  # [B, T, A] float32.
 
 
+def in_graph(model: Searchable, function: Callable, signature: list) -> Callable:
+    """Returns a function of a model as a graph; as it is, if the model is not made of tensors."""
+    if model.decoder_class:
+        return function
+    # AutoGraph has nothing to convert, and would hide the model's errors.
+    return tf.function(function, input_signature=signature, autograph=False)
+
+
 def make_scorer(
     model: Searchable, num_best: int = 0
 ) -> Callable[[tf.Tensor, tf.Tensor], TokenScores]:
@@ -42,14 +50,14 @@ def make_scorer(
 
     It takes the steps that a search would take, so the sum over a search's output is the search's
     `log_probs`, for every `models.base.Searchable`. `num_best` is A of `TokenScores`; 0 for a model
-    with a search of its own, for which it returns no graph, but a plain function.
+    with a decoder of its own, for which it returns no graph, but a plain function.
     """
-    if model.own_search:  # It has no scores of single tokens, and no graph.
+    if model.decoder_class:  # It has no scores of single tokens, and no graph.
 
         def score_all(source_ids, target_ids):
-            found = model.score(source_ids, target_ids)
-            nothing = tf.zeros([*found.shape, 0])
-            return TokenScores(found, tf.cast(nothing, tf.int32), nothing)
+            log_probs = model.score(source_ids, target_ids)
+            nothing = tf.zeros([*log_probs.shape, 0])
+            return TokenScores(log_probs, tf.cast(nothing, tf.int32), nothing)
 
         return score_all
     num_best = min(num_best, model.target_vocab_size)
@@ -59,13 +67,14 @@ def make_scorer(
         context = model.encode_to_score(source_ids, target_ids)
         batch_size, length = tf.unstack(tf.shape(target_ids))
 
-        def extend(step, last_ids, state, found):
+        def extend(step, last_ids, state, scores):
             output = model.decode_step(last_ids, step, state, context)
             log_probs = output.logits - model.log_normaliser(output.logits)
             ids = target_ids[:, step]
             best_log_probs, best_ids = tf.math.top_k(log_probs, num_best)
-            here = TokenScores(tf.gather(log_probs, ids, batch_dims=1), best_ids, best_log_probs)
-            joined = [tf.concat([x, y[:, None]], axis=1) for x, y in zip(found, here, strict=True)]
+            new = TokenScores(tf.gather(log_probs, ids, batch_dims=1), best_ids, best_log_probs)
+            pairs = zip(scores, new, strict=True)
+            joined = (tf.concat([before, last[:, None]], axis=1) for before, last in pairs)
             return step + 1, ids, output.state, TokenScores(*joined)
 
         variables = (
@@ -79,10 +88,10 @@ def make_scorer(
             ),
         )
         shapes = tf.nest.map_structure(lambda x: tf.TensorShape([None] * x.shape.rank), variables)
-        *_, found = tf.while_loop(
+        *_, scores = tf.while_loop(
             lambda step, *_: step < length, extend, variables, shape_invariants=shapes
         )
-        return found
+        return scores
 
     return score
 
@@ -133,7 +142,7 @@ class Scorer:
         ids = [
             side.encode(x) for side, x in zip(self.tokenizer[1:], (sources, targets), strict=True)
         ]
-        lengths = np.array([[len(each) for each in side] for side in ids])  # [2, pairs]
+        lengths = np.array([list(map(len, side)) for side in ids])  # [2, pairs]
         longest = lengths.max(axis=0, initial=0)
         results = [EMPTY] * len(sources)
         todo = []
@@ -146,15 +155,15 @@ class Scorer:
             size = MAX_SOURCE_WEIGHTS // int(longest[todo[0]]) ** 2
             rows = todo[: min(max(size, 1), self.batch_size)]
             todo = todo[len(rows) :]
-            found = in_halves(self._log_probs, *([side[row] for row in rows] for side in ids))
-            for row, log_prob in zip(rows, found, strict=True):
+            log_probs = in_halves(self._log_probs, *([side[row] for row in rows] for side in ids))
+            for row, log_prob in zip(rows, log_probs, strict=True):
                 results[row] = self._result(targets[row], ids[1][row], log_prob, numbers[row])
-        self.problems.update(found.problem for found in results if found.problem)
+        self.problems.update(result.problem for result in results if result.problem)
         return results
 
     def _log_probs(self, sources, targets):
-        found = self._score(padded(sources), padded(targets)).log_probs.numpy()
-        return [float(row[: len(ids)].sum()) for row, ids in zip(found, targets, strict=True)]
+        rows = self._score(padded(sources), padded(targets)).log_probs.numpy()
+        return [float(row[: len(ids)].sum()) for row, ids in zip(rows, targets, strict=True)]
 
     def _result(self, text, ids, log_prob, number):
         if log_prob is None:

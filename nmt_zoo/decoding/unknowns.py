@@ -16,8 +16,8 @@ from nmt_zoo.common.files import read_lines
 from nmt_zoo.data_pipeline.text_form import normalised
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, SPECIALS, UNK_ID
-from nmt_zoo.decoding.search.own_search import in_graph
-from nmt_zoo.decoding.search.terms import padded
+from nmt_zoo.decoding.scoring import in_graph
+from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.models.base import TranslationModel
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
@@ -99,8 +99,8 @@ class UnknownReplacer:
             for ids, row in zip(target_ids, positions, strict=True)
         ]
         texts = [
-            decode(ids, unknowns=[self.lexicon.get(word, word) for word in some])
-            for ids, some in zip(target_ids, replaced, strict=True)
+            decode(ids, unknowns=[self.lexicon.get(word, word) for word in own_words])
+            for ids, own_words in zip(target_ids, replaced, strict=True)
         ]
         return texts, replaced
 

@@ -52,7 +52,7 @@ def load_models(directories: list[ModelDirectory], **how: Any) -> Loaded:
 
 def require_steps(model: TranslationModel, what: str) -> None:
     """Raises `UserError` if a model has no decoding steps, which `what` would need."""
-    if model.own_search:
+    if model.decoder_class:
         raise UserError(
             f"{what}: this model does not translate token by token, but by a search of its own; "
             "translate.py and serve.py use it alone"

@@ -232,7 +232,7 @@ class ModelDirectory:
             model, exact = self.new_model(dtype), model
             for weight, value in zip(model.weights, exact.weights, strict=True):
                 weight.assign(value)
-        if model.own_search:
+        if model.decoder_class:  # Its scores are no log-probabilities.
             config["length_penalty"] = 0.0
         if not language_model:
             model.precompute()

@@ -23,7 +23,7 @@ from nmt_zoo.decoding.alignment.links import AGREED, Link
 from nmt_zoo.decoding.alignment.map_names import layer_names
 from nmt_zoo.decoding.alignment.parallel_text import ParallelText
 from nmt_zoo.decoding.alignment.subword_merging import word_weights
-from nmt_zoo.decoding.search.own_search import in_graph
+from nmt_zoo.decoding.scoring import in_graph
 from nmt_zoo.models.base import TranslationModel
 
 _IDS = tf.TensorSpec([None, None], tf.int32)

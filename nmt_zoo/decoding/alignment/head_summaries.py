@@ -39,7 +39,7 @@ from nmt_zoo.decoding.alignment.aligner import Aligner, decide_links
 from nmt_zoo.decoding.alignment.encoded_text import MAX_COST, EncodedText, batches
 from nmt_zoo.decoding.alignment.links import AlignmentScore, GoldAlignment, count_links, score_of
 from nmt_zoo.decoding.alignment.map_names import kind_and_layer
-from nmt_zoo.decoding.search.own_search import in_graph
+from nmt_zoo.decoding.scoring import in_graph
 from nmt_zoo.models.base import TranslationModel
 
 _IDS = tf.TensorSpec([None, None], tf.int32)

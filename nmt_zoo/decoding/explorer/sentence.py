@@ -13,7 +13,7 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.decoding.alignment.links import GoldAlignment
 from nmt_zoo.decoding.explorer.page import model_data, side
 from nmt_zoo.decoding.scoring import make_scorer
-from nmt_zoo.decoding.search.terms import padded
+from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.decoding.translator import Translator, not_numbers
 from nmt_zoo.models.base import TranslationModel
 
@@ -42,7 +42,7 @@ class SentenceExplorer:
         self.model = model
         self.tokenizer = tokenizer
         self.name = name
-        self.translator = Translator(
+        self.translator = Translator.of(
             model, tokenizer, max_input_tokens=MAX_TOKENS, name=name, **search
         )
         self._score = make_scorer(model, NUM_BEST)
@@ -76,7 +76,7 @@ class SentenceExplorer:
                 f"{name}: {longest:,} tokens; a page shows at most {MAX_TOKENS}; split the sentence"
             )
         found = self.translator.translate(
-            [source], self.translator.options.beam_size, numbers=[number]
+            [source], self.translator.engine.options.beam_size, numbers=[number]
         )[0]
         found = [each for each in found if not each.problem and len(each.ids) <= MAX_TOKENS]
         if not target and not found:
@@ -129,8 +129,9 @@ class SentenceExplorer:
 
     def _scored(self, source_ids, rows, number):
         # A graph pays only from the second sentence on.
-        is_plain = self._is_first or self.model.own_search
-        score = getattr(self._score, "python_function", self._score) if is_plain else self._score
+        score = self._score
+        if self._is_first:
+            score = getattr(score, "python_function", score)
         self._is_first = False
         ids = [tf.constant(padded(side)) for side in ([source_ids] * len(rows), rows)]
         arrays = [tensor.numpy() for tensor in score(*ids)]

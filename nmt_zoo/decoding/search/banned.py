@@ -3,14 +3,14 @@
 import collections
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from nmt_zoo.data_pipeline.tokenization.vocabularies import Vocabulary
-from nmt_zoo.decoding.search.constraints import bar
 from nmt_zoo.decoding.search.phrases import in_word, is_boundary, piece_texts
+from nmt_zoo.decoding.search.processors import Partial, bar
 
 _ANYWHERE, _NOT_IN_WORD, _FIRST_OF_PHRASES = range(3)  # States of `BannedPhrases`.
 
@@ -28,29 +28,28 @@ class BannedPhrases(NamedTuple):
     ends: np.ndarray  # [F, 2] int32, (state, token): the token would complete a phrase.
     not_in_word: np.ndarray  # [V] bool, tokens after which a word may begin without a space.
 
-    def start(self, num_rows: int | tf.Tensor) -> tf.Tensor:
-        """Returns the states of empty hypotheses, `[num_rows, Q]` bool."""
-        return tf.tile(
-            [[state < _FIRST_OF_PHRASES for state in range(self.num_states)]], [num_rows, 1]
-        )
+    def start(self, rows: tf.Tensor) -> tf.Tensor:
+        """Returns the states of empty hypotheses, `[N, Q]` bool."""
+        first = [[state < _FIRST_OF_PHRASES for state in range(self.num_states)]]
+        return tf.tile(first, [tf.size(rows), 1])
 
-    def follow(self, reached: tf.Tensor, token_ids: tf.Tensor) -> tf.Tensor:
+    def follow(self, state: tf.Tensor, token_ids: tf.Tensor, attention: Any = None) -> tf.Tensor:
         """Returns the states `[N, Q]` after one more token, `[N]` int32, of each hypothesis."""
-        states, tokens, following = self.steps.T
-        taken = tf.gather(reached, states, axis=1) & (token_ids[:, None] == tokens)  # [N, E]
+        before, tokens, following = self.steps.T
+        taken = tf.gather(state, before, axis=1) & (token_ids[:, None] == tokens)  # [N, E]
         counts = tf.math.unsorted_segment_sum(
             tf.transpose(tf.cast(taken, tf.int32)), following, self.num_states
         )
         states = tf.range(self.num_states)
-        before = (states == _NOT_IN_WORD) & tf.gather(self.not_in_word, token_ids)[:, None]
-        return (tf.transpose(counts) > 0) | before | (states == _ANYWHERE)
+        outside = (states == _NOT_IN_WORD) & tf.gather(self.not_in_word, token_ids)[:, None]
+        return (tf.transpose(counts) > 0) | outside | (states == _ANYWHERE)
 
-    def bar(self, log_probs: tf.Tensor, reached: tf.Tensor) -> tf.Tensor:
+    def __call__(self, scores: tf.Tensor, partial: Partial) -> tf.Tensor:
         """Makes tokens impossible, in `[N, V]`, that would complete a phrase."""
-        states, tokens = self.ends.T
-        ending = tf.cast(tf.gather(reached, states, axis=1), tf.int32)  # [N, F]
-        counts = tf.math.unsorted_segment_sum(tf.transpose(ending), tokens, log_probs.shape[1])
-        return bar(log_probs, tf.transpose(counts) > 0)
+        before, tokens = self.ends.T
+        ending = tf.cast(tf.gather(partial.states["banned"], before, axis=1), tf.int32)  # [N, F]
+        counts = tf.math.unsorted_segment_sum(tf.transpose(ending), tokens, scores.shape[1])
+        return bar(scores, tf.transpose(counts) > 0)
 
 
 def banned_phrases(phrases: Sequence[str], vocabulary: Vocabulary) -> BannedPhrases:

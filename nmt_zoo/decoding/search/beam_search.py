@@ -17,26 +17,13 @@ only the sentences that remain.
 """
 
 import functools
+from typing import Any
 
 import tensorflow as tf
 
-from nmt_zoo.decoding.search.extension import (
-    Active,
-    empty_beam,
-    extend,
-    make_rules,
-    ranked,
-)
-from nmt_zoo.decoding.search.terms import (
-    EachSentence,
-    Guests,
-    Hypotheses,
-    SearchOptions,
-    SpecialIds,
-)
+from nmt_zoo.decoding.search.extension import Unfinished, extend, make_setup, ranked, start
+from nmt_zoo.decoding.search.types import Hypotheses, SearchOptions, SentenceOptions, SpecialIds
 from nmt_zoo.models.base import Searchable
-
-_NO_GUESTS = Guests()
 
 
 def beam_search(
@@ -46,72 +33,78 @@ def beam_search(
     limits: int | tf.Tensor,
     options: SearchOptions,
     special_ids: SpecialIds,
-    n_best: int | tf.Tensor | EachSentence | None = None,
-    guests: Guests = _NO_GUESTS,
+    n_best: int | tf.Tensor | SentenceOptions | None = None,
+    wanted_ids: tf.Tensor | None = None,
+    **rules: Any,
 ) -> Hypotheses:
     """Finds probable translations by breadth-first search, as described above.
 
-    The model may be a `Constrained`. `source_ids` are `[B, S]` int32, padded. `limits`, the most
-    tokens including EOS, are an int32 scalar or `[B]`, at least 1; if each sentence has a limit of
-    its own, its result does not depend on the rest of the batch. `n_best` is 1 to K, by default K,
-    or `EachSentence` if sentences also differ in options.
-    Returns `Hypotheses` with T = the largest limit. Only the first `n_best` of a sentence are
-    certain; the others may be missing.
+    Args:
+        source_ids: `[B, S]` int32, padded.
+        limits: most tokens including EOS, int32 scalar or `[B]`, at least 1. If each sentence has a
+            limit of its own, its result does not depend on the rest of the batch.
+        n_best: 1 to K, by default K; `SentenceOptions` if sentences also differ in options.
+        wanted_ids: `[B, A]` int32, padded, tokens that the model has to consider for a sentence.
+        **rules: further fields of `extension.Setup`.
+    Returns:
+        `Hypotheses` with T = the largest limit. Only the first `n_best` of a sentence are certain;
+        the others may be missing.
     """
     batch_size = tf.shape(source_ids)[0]
     limits = tf.broadcast_to(tf.cast(limits, tf.int32), [batch_size])
     length = tf.maximum(tf.reduce_max(limits), 1)  # The maximum of an empty batch is -2^31.
-    rules = make_rules(model, options, special_ids, n_best, guests)
-    context = model.encode(source_ids)
-    state = tf.nest.map_structure(
-        lambda leaf: tf.repeat(leaf, rules.num_live, axis=0), model.initial_state(context)
-    )
-    nothing = empty_beam(batch_size, length, rules)
-    best_possible = rules.normaliser(limits)
-    active = Active(tf.range(batch_size), limits, best_possible, rules.each, nothing, context)
+    setup = make_setup(model, options, special_ids, **rules)
+    if wanted_ids is None:
+        context = model.encode(source_ids)
+    else:
+        context = model.encode_to_score(source_ids, wanted_ids)
+    wanted = SentenceOptions.of(options, n_best, batch_size)
+    unfinished, state = start(setup, context, limits, length, wanted)
 
-    def some_left(step, active, *_):
-        return tf.size(active.row) > 0
+    def some_left(step, unfinished, *_):
+        return tf.size(unfinished.row) > 0
 
     # Two loops, because TensorFlow's executor of small graphs cannot run a conditional in a loop.
     *_, results = tf.while_loop(
         some_left,
-        functools.partial(_extend_until_some_leave, model, rules),
-        (tf.constant(0), active, state, nothing),
+        functools.partial(_extend_until_some_leave, setup),
+        (tf.constant(0), unfinished, state, unfinished.hypotheses),
         shape_invariants=(
-            *(tf.TensorShape([]), _with_any_rows(active), _of_any_size(state)),
-            _with_any_rows(nothing),
+            *(tf.TensorShape([]), _with_any_rows(unfinished), _of_any_size(state)),
+            _with_any_rows(unfinished.hypotheses),
         ),
     )
-    return ranked(results, limits, rules)
+    return ranked(setup, unfinished, results)
 
 
-def _extend_until_some_leave(model, rules, step, active, state, results):
+def _extend_until_some_leave(setup, step, unfinished, state, results):
     """Extends the same sentences step by step, then moves those that are done to the results."""
-    rules = rules._replace(each=active.each)
 
     def all_stay(step, hypotheses, state, leaves, some_leave):
         return ~some_leave
 
     def extended(step, hypotheses, state, *_):
-        *found, must_leave, certain = extend(model, rules, active, step, hypotheses, state)
+        sentences = unfinished._replace(hypotheses=hypotheses)
+        hypotheses, state, must_leave, certain = extend(setup, sentences, step, state)
         leaves = must_leave | certain
-        some_leave = tf.reduce_any(must_leave) | _are_many(leaves)
-        return step + 1, *found, leaves, some_leave
+        # Removing sentences pays if they are many.
+        are_many = 8 * tf.math.count_nonzero(leaves, dtype=tf.int32) >= tf.size(leaves)
+        some_leave = tf.reduce_any(must_leave) | are_many
+        return step + 1, hypotheses, state, leaves, some_leave
 
-    none_leave = tf.zeros_like(active.limit, tf.bool)
+    none_leave = tf.zeros_like(unfinished.limit, tf.bool)
     scalar = tf.TensorShape([])
     step, hypotheses, state, leaves, _ = tf.while_loop(
         all_stay,
         extended,
-        (step, active.hypotheses, state, none_leave, tf.constant(False)),
+        (step, unfinished.hypotheses, state, none_leave, tf.constant(False)),
         shape_invariants=(
-            *(scalar, _with_any_rows(active.hypotheses), _of_any_size(state)),
+            *(scalar, _with_any_rows(unfinished.hypotheses), _of_any_size(state)),
             *(_with_any_rows(none_leave), scalar),
         ),
     )
-    active = active._replace(hypotheses=hypotheses)
-    return step, *_parted(active, state, leaves, results)
+    unfinished = unfinished._replace(hypotheses=hypotheses)
+    return step, *_parted(unfinished, state, leaves, results)
 
 
 def _with_any_rows(variables):
@@ -124,21 +117,16 @@ def _of_any_size(variables):
     return tf.nest.map_structure(lambda leaf: tf.TensorShape([None] * leaf.shape.rank), variables)
 
 
-def _parted(active, state, leaves, results):
+def _parted(unfinished: Unfinished, state, leaves, results):
     """Moves the sentences that are done, by `leaves` `[A]`, from the search to the results."""
     gone, staying = (tf.where(flags)[:, 0] for flags in (leaves, ~leaves))
-    rows = tf.gather(active.row, gone)[:, None]
+    rows = tf.gather(unfinished.row, gone)[:, None]
     results = tf.nest.map_structure(
         lambda batch, leaf: tf.tensor_scatter_nd_update(batch, rows, tf.gather(leaf, gone)),
         results,
-        active.hypotheses,
+        unfinished.hypotheses,
     )
-    active = tf.nest.map_structure(lambda leaf: tf.gather(leaf, staying), active)
+    unfinished = tf.nest.map_structure(lambda leaf: tf.gather(leaf, staying), unfinished)
     of_state = tf.where(tf.repeat(~leaves, tf.shape(results.live_ids)[1]))[:, 0]
     state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, of_state), state)
-    return active, state, results
-
-
-def _are_many(leaves):
-    """Returns whether so many of the sentences are done that removing them pays."""
-    return 8 * tf.math.count_nonzero(leaves, dtype=tf.int32) >= tf.size(leaves)
+    return unfinished, state, results

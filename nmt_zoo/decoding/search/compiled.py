@@ -21,13 +21,13 @@ import tensorflow as tf
 
 from nmt_zoo.common.cores import give_way
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
-from nmt_zoo.decoding.search.extension import Active, empty_beam, extend, make_rules, ranked
+from nmt_zoo.decoding.search.extension import extend, make_setup, ranked, start
 from nmt_zoo.decoding.search.largest import compiled_top_k
-from nmt_zoo.decoding.search.terms import (
+from nmt_zoo.decoding.search.types import (
     ALWAYS,
-    EachSentence,
     Hypotheses,
     SearchOptions,
+    SentenceOptions,
     SpecialIds,
 )
 from nmt_zoo.models.base import Searchable
@@ -45,7 +45,7 @@ _PAYS = 3.0
 # least half a millisecond, an eighth of the time of a sentence by `transformer_tiny`.
 _FEW = 1 << 22
 _TRIALS = 30  # Searches by the graph and by a program whose times are compared.
-EACH = EachSentence(
+OPTIONS = SentenceOptions(
     beam_size=tf.TensorSpec([None], tf.int32),
     length_penalty=tf.TensorSpec([None], tf.float32),
     n_best=tf.TensorSpec([None], tf.int32),
@@ -71,8 +71,8 @@ def size_for(num_sentences: int, width: int) -> Size | None:
 class CompiledSearch:
     """A search like `beam_search.beam_search`, compiled by XLA.
 
-    `model.can_compile`; no option of the search changes the scores of tokens or groups the beam.
-    With `each_sentence`, `n_best` is an `EachSentence`. With `is_fixed`, the weights, unless they
+    `model.can_compile`; no option of the search changes the scores of tokens.
+    With `each_sentence`, `n_best` are `SentenceOptions`. With `is_fixed`, the weights, unless they
     are many, are constants of the programs; a SavedModel gains nothing by that.
     """
 
@@ -93,7 +93,7 @@ class CompiledSearch:
         are_few = sum(math.prod(weight.shape) for weight in weights) <= _FEW
         self._constants = weights if is_fixed and are_few else []
         # Traced once for all sizes; XLA compiles each size when it first occurs.
-        n_best = EACH if each_sentence else tf.TensorSpec([], tf.int32)
+        n_best = OPTIONS if each_sentence else tf.TensorSpec([], tf.int32)
         signature = [tf.TensorSpec([None, None], tf.int32), n_best]
         self.program = tf.function(
             self._traced, input_signature=signature, jit_compile=True, autograph=False
@@ -102,20 +102,20 @@ class CompiledSearch:
     def __call__(
         self,
         source_ids: tf.Tensor,
-        n_best: tf.Tensor | EachSentence,
+        n_best: tf.Tensor | SentenceOptions,
         otherwise: Callable[..., Hypotheses],
     ) -> Hypotheses:
         """Searches in a graph, as `otherwise`, which gets batches that are larger than programs."""
         count, width = tf.unstack(tf.shape(source_ids))
 
         def search():
-            rows, asked = _at_least(count, ROWS), n_best
+            rows, wanted = _at_least(count, ROWS), n_best
             ids = _grown(_grown(source_ids, 0, rows, PAD_ID), 1, _at_least(width, WIDTHS), PAD_ID)
-            if isinstance(n_best, EachSentence):
-                asked = EachSentence(*(_grown(values, 0, rows, 1) for values in n_best))
-            found = self.program(ids, asked)
-            most = tf.reduce_max(self._limits(source_ids))
-            return Hypotheses(found.ids[:count, :, :most], *(leaf[:count] for leaf in found[1:]))
+            if isinstance(n_best, SentenceOptions):
+                wanted = SentenceOptions(*(_grown(values, 0, rows, 1) for values in n_best))
+            hypotheses = self.program(ids, wanted)
+            ids = hypotheses.ids[:count, :, : tf.reduce_max(self._limits(source_ids))]
+            return Hypotheses(ids, *(leaf[:count] for leaf in hypotheses[1:]))
 
         fits = (count <= ROWS[-1]) & (width <= WIDTHS[-1])
         return tf.cond(fits, search, lambda: otherwise(source_ids, n_best))
@@ -123,7 +123,7 @@ class CompiledSearch:
     def _limits(self, source_ids):
         """Returns `[B]` int32, most tokens of each translation; 0 for padding."""
         lengths = tf.math.count_nonzero(source_ids - PAD_ID, axis=1, dtype=tf.int32)
-        return tf.where(lengths > 0, self.options.room(lengths), 0)
+        return tf.where(lengths > 0, self.options.max_length(lengths), 0)
 
     def _traced(self, source_ids, n_best):
         with tf.init_scope():
@@ -134,19 +134,15 @@ class CompiledSearch:
     def _searched(self, source_ids, n_best):
         """As `beam_search`."""
         model, options = self._model, self.options
-        rules = make_rules(model, options, self._special_ids, n_best, top_k=compiled_top_k)
+        setup = make_setup(model, options, self._special_ids, compiled_top_k)
         rows, width = tf.unstack(tf.shape(source_ids))
-        limits, most = self._limits(source_ids), options.room(width)
-        context = model.encode(source_ids)
-        state = tf.nest.map_structure(
-            lambda leaf: tf.repeat(leaf, rules.num_live, axis=0), model.initial_state(context)
-        )
-        best_possible = rules.normaliser(limits)
-        hypotheses = empty_beam(rows, most, rules)
-        active = Active(tf.range(rows), limits, best_possible, rules.each, hypotheses, context)
+        limits, longest = self._limits(source_ids), options.max_length(width)
+        wanted = SentenceOptions.of(options, n_best, rows)
+        sentences, (state, none) = start(setup, model.encode(source_ids), limits, longest, wanted)
 
         def extended(step, hypotheses, state, done):
-            new, state, must_leave, certain = extend(model, rules, active, step, hypotheses, state)
+            before = sentences._replace(hypotheses=hypotheses)
+            new, (state, _), must_leave, certain = extend(setup, before, step, (state, none))
             new = tf.nest.map_structure(
                 lambda old, new: tf.where(
                     tf.reshape(done, [-1, *[1] * (new.shape.rank - 1)]), old, new
@@ -156,21 +152,20 @@ class CompiledSearch:
             )
             return step + 1, new, state, done | must_leave | certain
 
-        step, done = tf.constant(0), limits == 0
-        for room in tf.minimum(width + _MORE, most), most:
+        variables = tf.constant(0), sentences.hypotheses, state, limits == 0
+        for max_length in tf.minimum(width + _MORE, longest), longest:
 
-            def goes_on(step, hypotheses, state, done, room=room):
-                return (step < room) & ~tf.reduce_all(done)
+            def condition(step, hypotheses, state, done, max_length=max_length):
+                return (step < max_length) & ~tf.reduce_all(done)
 
-            state = model.with_room(state, room)
-            step, hypotheses, state, done = tf.while_loop(
-                goes_on, extended, (step, hypotheses, state, done)
-            )
-        return ranked(hypotheses, limits, rules)
+            step, hypotheses, state, done = variables
+            state = model.with_max_length(state, max_length)
+            variables = tf.while_loop(condition, extended, (step, hypotheses, state, done))
+        return ranked(setup, sentences, variables[1])
 
 
 class Programs:
-    """The programs of a search that are compiled so far; `when` is one of `terms.COMPILE`.
+    """The programs of a search that are compiled so far; `when` is one of `types.COMPILE`.
 
     With `AUTO`, a program that is slower than the graph, as happens if large models have one thread
     for an operation, is given up. Several threads may call it.

@@ -1,21 +1,23 @@
 """One step of the search: its hypotheses, and how all of them are extended by a token.
 
-The rules stand in `beam_search`, which runs steps in a graph of any size; `compiled` runs the same
-steps in programs of fixed sizes.
+`beam_search` says when a search ends; it runs steps in a graph of any size, and `compiled` runs the
+same steps in programs of fixed sizes.
 """
 
 import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from nmt_zoo.decoding.search.largest import TopK, largest
-from nmt_zoo.decoding.search.terms import (
+from nmt_zoo.decoding.search.processors import Follower, Partial, Processor, bar
+from nmt_zoo.decoding.search.types import (
     IMPOSSIBLE,
-    EachSentence,
-    Guests,
     Hypotheses,
     SearchOptions,
+    SentenceOptions,
     SpecialIds,
     length_normaliser,
 )
@@ -24,61 +26,45 @@ from nmt_zoo.models.base import Searchable
 # How much longer live hypotheses are expected to become when they are compared with finished ones:
 # with 1, better ones of the beam are lost; without a bound, a search takes up to twice as long.
 _AHEAD = 1.25
-_NO_GUESTS = Guests()
 
 
-class Rules(NamedTuple):
-    """What a search looks for, and how."""
+class Setup(NamedTuple):
+    """What is the same in all steps of a search."""
 
+    model: Searchable
     options: SearchOptions
     special_ids: SpecialIds
     barred: tf.Tensor  # [V] float32, `IMPOSSIBLE` for tokens that are never emitted, 0 for others.
-    n_best: int | tf.Tensor  # Scalar, number of translations asked for.
-    may_stop_early: bool  # Whether the scores of hypotheses can only fall with more tokens.
-    guests: Guests
-    each: Any  # `EachSentence` of A sentences, or ().
     top_k: TopK  # Finds the largest numbers.
+    processors: Sequence[Processor] = ()  # Change the scores of tokens, one after the other.
+    # What they read, by name. Hypotheses that begin "required" phrases have K places of their own;
+    # the K of the plain beam are chosen as if there were no others.
+    followers: Mapping[str, Follower] = MappingProxyType({})
+    # [C] int32, the token that each column of the logits scores; None: its number.
+    columns: tf.Tensor | None = None
 
     @property
-    def length_penalty(self) -> Any:
-        return self.each.length_penalty if self.each else self.options.length_penalty
-
-    def normaliser(self, length: tf.Tensor) -> tf.Tensor:
-        """Returns what the log-probability of that many tokens is divided by."""
-        by_length = self.options.divide_by_length
-        return length_normaliser(length, self.length_penalty, by_length)
-
-    @property
-    def num_live(self) -> Any:
+    def num_live(self) -> int:
         """L, the number of hypotheses of a sentence that are extended at a time."""
-        return self.options.beam_size * (2 if self.guests.banks else 1)
+        return self.options.beam_size * (2 if "required" in self.followers else 1)
 
 
-def make_rules(
+def make_setup(
     model: Searchable,
     options: SearchOptions,
     special_ids: SpecialIds,
-    n_best: int | tf.Tensor | EachSentence | None,
-    guests: Guests = _NO_GUESTS,
     top_k: TopK = tf.math.top_k,
-) -> Rules:
-    """Returns the `Rules`; arguments as `beam_search.beam_search`."""
-    return Rules(
-        options,
-        special_ids,
-        barred=tf.where(special_ids.are_never(model.target_vocab_size), IMPOSSIBLE, 0.0),
-        n_best=options.beam_size if n_best is None else n_best,
-        may_stop_early=model.scores_only_fall,
-        guests=guests,
-        each=n_best if isinstance(n_best, EachSentence) else (),
-        top_k=top_k,
-    )
+    **rules: Any,
+) -> Setup:
+    """Returns a `Setup`; arguments as its fields."""
+    barred = tf.where(special_ids.are_never(model.target_vocab_size), IMPOSSIBLE, 0.0)
+    return Setup(model, options, special_ids, barred, top_k, **rules)
 
 
 class Beam(NamedTuple):
     """The search results so far: L live and at most K finished hypotheses of A sentences."""
 
-    live_ids: tf.Tensor  # [A, L, T] int32; L is K, or 2K with banks.
+    live_ids: tf.Tensor  # [A, L, T] int32; L is K, or 2K if phrases are required.
     live_log_probs: tf.Tensor  # [A, L] float32.
     last_ids: tf.Tensor  # [A, L] int32, last token of each live hypothesis.
     done_ids: tf.Tensor  # [A, K, T] int32.
@@ -87,203 +73,207 @@ class Beam(NamedTuple):
     done_extra: tf.Tensor | tuple  # [A, K] float32, to add to the scores in the end; else ().
 
 
-class Active(NamedTuple):
+class Unfinished(NamedTuple):
     """The A sentences that are not done, with their hypotheses and the model's context."""
 
     row: tf.Tensor  # [A] int32, the row of each sentence in the batch.
     limit: tf.Tensor  # [A] int32, most tokens of a hypothesis.
-    best_possible: tf.Tensor  # [A] float32, the length normaliser of `limit` tokens.
-    each: Any  # As in `Rules`.
+    wanted: SentenceOptions
     hypotheses: Beam
     context: Any  # The model's context of these sentences, leaves [A, ...].
 
+    def normaliser(self, length: tf.Tensor, options: SearchOptions) -> tf.Tensor:
+        """Returns what log-probabilities of that many tokens, `[A]` or [], are divided by."""
+        penalty = self.wanted.length_penalty
+        if isinstance(penalty, tuple):  # One number: those of a vector may differ in the last bit.
+            penalty = options.length_penalty
+        return length_normaliser(length, penalty, options.divide_by_length)
 
-def extend(
-    model: Searchable,
-    rules: Rules,
-    active: Active,
-    step: tf.Tensor,
-    hypotheses: Beam,
-    state: Any,
-) -> tuple[Beam, Any, tf.Tensor, tf.Tensor]:
-    """Extends the live hypotheses of all active sentences, now `hypotheses`, by a token.
 
-    `step` is their length, `state` the model's. Returns `(hypotheses, state, must_leave, certain)`:
-    two `[A]` bool for sentences that are done, because nothing can be added to them, or because
-    nothing better can be found. The latter may stay for some steps, which change nothing.
+def start(
+    setup: Setup,
+    context: Any,
+    limits: tf.Tensor,
+    length: int | tf.Tensor,
+    wanted: SentenceOptions,
+) -> tuple[Unfinished, Any]:
+    """Returns all B sentences with an empty hypothesis each, and the state of the hypotheses.
+
+    `context` is the model's, `limits` `[B]` int32 are the most tokens of each sentence, `length` is
+    the largest of them, T. A state is `(the model's, those of the followers)`, leaves `[N, ...]`.
     """
-    last_ids = tf.reshape(hypotheses.last_ids, [-1])
-    output = model.decode_step(last_ids, step, state, active.context)
-    normaliser = model.log_normaliser(output.logits)
-    if rules.options.first is not None:
-        output = output._replace(logits=_with_first(output.logits, step, rules))
-    hypotheses, parents, is_nan = _extended(hypotheses, output, normaliser, step, rules)
-    must_leave = is_nan | (step + 1 >= active.limit)
-    certain = is_certain(hypotheses, step + 1, active, rules)
-    hypotheses = _without_numbers(hypotheses, is_nan)
-    live_log_probs = tf.where(certain[:, None], IMPOSSIBLE, hypotheses.live_log_probs)
-    hypotheses = hypotheses._replace(live_log_probs=live_log_probs)
-    # Each new hypothesis continues from the state of its parent.
-    state = output.state
-    if hypotheses.last_ids.shape[1] > 1:
-        state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, parents), state)
-    return hypotheses, state, must_leave, certain
-
-
-def _with_first(logits, step, rules):
-    """Returns logits that in the first step leave no choice but `SearchOptions.first`."""
-    others = tf.range(rules.barred.shape[0]) != rules.options.first
-    return tf.where(others & (step == 0), IMPOSSIBLE, logits)
-
-
-def empty_beam(batch_size: int | tf.Tensor, length: int | tf.Tensor, rules: Rules) -> Beam:
-    """Returns the `Beam` to start from: one live hypothesis without tokens."""
-    beam_size, live, special_ids = rules.options.beam_size, rules.num_live, rules.special_ids
+    batch_size, live = tf.shape(limits)[0], setup.num_live
+    beam_size, special_ids = setup.options.beam_size, setup.special_ids
     live_ids, done_ids = (
         tf.fill([batch_size, count, length], tf.constant(special_ids.pad, tf.int32))
         for count in (live, beam_size)
     )
     first_only = tf.where(tf.range(live) == 0, 0.0, IMPOSSIBLE)
     nowhere = tf.fill([batch_size, beam_size], IMPOSSIBLE)
-    return Beam(
+    beam = Beam(
         live_ids=live_ids,
         live_log_probs=tf.broadcast_to(first_only, [batch_size, live]),
         last_ids=tf.fill([batch_size, live], tf.constant(special_ids.bos, tf.int32)),
         done_ids=done_ids,
         done_scores=nowhere,
         done_log_probs=nowhere,
-        done_extra=tf.zeros_like(nowhere) if rules.guests.ending else (),
+        done_extra=tf.zeros_like(nowhere) if "coverage" in setup.followers else (),
     )
+    model_state = tf.nest.map_structure(
+        lambda leaf: tf.repeat(leaf, live, axis=0), setup.model.initial_state(context)
+    )
+    rows = tf.range(batch_size)
+    own = {name: one.start(tf.repeat(rows, live)) for name, one in setup.followers.items()}
+    return Unfinished(rows, limits, wanted, beam, context), (model_state, own)
+
+
+def extend(
+    setup: Setup, unfinished: Unfinished, step: tf.Tensor, state: Any
+) -> tuple[Beam, Any, tf.Tensor, tf.Tensor]:
+    """Extends the live hypotheses of all unfinished sentences by a token.
+
+    `step` is their length. Returns `(hypotheses, state, must_leave, certain)`: two `[A]` bool for
+    sentences that are done, because nothing can be added to them, or because nothing better can be
+    found. The latter may stay for some steps, which change nothing.
+    """
+    hypotheses = unfinished.hypotheses
+    last_ids = tf.reshape(hypotheses.last_ids, [-1])
+    output = setup.model.decode_step(last_ids, step, state[0], unfinished.context)
+    logits, normaliser = output.logits, setup.model.log_normaliser(output.logits)
+    states = {
+        name: one.follow(state[1][name], last_ids, output.attention)
+        for name, one in setup.followers.items()
+    }
+    if setup.processors or setup.options.word_reward:
+        logits = _processed(setup, unfinished, step, logits - normaliser, states)
+        normaliser = tf.zeros_like(normaliser)
+    if setup.options.first is not None:  # The first step has no other choice.
+        others = tf.range(setup.barred.shape[0]) != setup.options.first
+        logits = tf.where(others & (step == 0), IMPOSSIBLE, logits)
+    best = _best_extensions(setup, unfinished, logits, normaliser, states)
+    hypotheses, parents = _extended(setup, unfinished, step, best, states)
+    must_leave = best.is_nan | (step + 1 >= unfinished.limit)
+    certain = is_certain(setup, unfinished._replace(hypotheses=hypotheses), step + 1)
+    nan = tf.where(best.is_nan, math.nan, 0.0)[:, None]
+    hypotheses = hypotheses._replace(
+        live_log_probs=tf.where(certain[:, None], IMPOSSIBLE, hypotheses.live_log_probs + nan),
+        done_scores=hypotheses.done_scores + nan,
+        done_log_probs=hypotheses.done_log_probs + nan,
+    )
+    # Each new hypothesis continues from the state of its parent.
+    state = output.state, states
+    if hypotheses.last_ids.shape[1] > 1:
+        state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, parents), state)
+    return hypotheses, state, must_leave, certain
+
+
+def _processed(setup, unfinished, step, log_probs, states):
+    """Returns scores `[A * L, V]` of the next tokens, changed by all processors."""
+    never, eos = setup.barred < 0, setup.special_ids.eos
+    if setup.options.word_reward:
+        is_end = tf.range(tf.size(never)) == eos
+        log_probs += tf.where(is_end, 0.0, setup.options.word_reward)
+    beam = unfinished.hypotheses
+    ids = tf.reshape(beam.live_ids, [-1, tf.shape(beam.live_ids)[2]])[:, :step]
+    ids = tf.pad(ids, [[0, 0], [1, 0]], constant_values=setup.special_ids.bos)
+    rows = tf.repeat(unfinished.row, beam.last_ids.shape[1])
+    partial, scores = Partial(ids, step, rows, log_probs, states), bar(log_probs, never)
+    for processor in setup.processors:
+        scores = processor(scores, partial)
+    return scores
 
 
 class _Extensions(NamedTuple):
     """Extensions of the live hypotheses of A sentences by a token, the best E first.
 
-    If there are banks, each sentence has two rows, so X = 2A: the most probable ones, and those of
-    the banks. Otherwise X = A.
+    If phrases are required, each sentence has two rows, so X = 2A: the most probable ones, and
+    those of the hypotheses with places of their own. Otherwise X = A.
     """
 
     tokens: tf.Tensor  # [X, E] int32.
     parents: tf.Tensor  # [X, E] int32, the row of the hypothesis that each one extends.
     log_probs: tf.Tensor  # [X, E] float32.
-    preferred: tf.Tensor  # [X, E] float32, by which they are ranked; often the `log_probs`.
+    ranks: tf.Tensor  # [X, E] float32, larger for what is followed first; often `log_probs`.
     is_nan: tf.Tensor  # [A] bool, whether a score of the sentence is not a number.
 
 
-def _best_extensions(hypotheses, output, normaliser, rules):
+def _best_extensions(setup, unfinished, logits, normaliser, states):
     """Returns the best 2K `_Extensions` of each sentence; 1 if the beam is 1."""
-    beam_size, live = rules.options.beam_size, hypotheses.last_ids.shape[1]
-    banks = rules.guests.banks
-    vocab_size = rules.barred.shape[0]
+    beam_size, required = setup.options.beam_size, setup.followers.get("required")
+    hypotheses, vocab_size = unfinished.hypotheses, setup.barred.shape[0]
+    live = hypotheses.last_ids.shape[1]
     # The best extensions of each hypothesis, among them those that are barred.
     most = 2 * beam_size if beam_size > 1 else 1
-    width = min(most + len(rules.special_ids.never), vocab_size)
-    if banks:
-        log_probs, tokens = banks.candidates(output, width)  # [A * L, width]
+    width = min(most + len(setup.special_ids.never), vocab_size)
+    log_probs, tokens = largest(logits, width, setup.top_k)
+    if required:
+        log_probs, tokens = required.with_next(logits, log_probs, tokens, states["required"])
         width = tf.shape(tokens)[1]
-    else:
-        log_probs, tokens = largest(output.logits, width, rules.top_k)
-    if rules.guests.tokens is not None:
-        tokens = tf.gather(rules.guests.tokens, tokens)
-    log_probs = log_probs - normaliser + tf.gather(rules.barred, tokens)
+    if setup.columns is not None:
+        tokens = tf.gather(setup.columns, tokens)
+    log_probs = log_probs - normaliser + tf.gather(setup.barred, tokens)
     log_probs += tf.reshape(hypotheses.live_log_probs, [-1, 1])
     # A logit that is NaN or infinite makes its normaliser, or the difference, NaN or infinite.
     is_nan = tf.reduce_any(tf.math.is_nan(log_probs) | ~tf.math.is_finite(normaliser), axis=1)
     is_nan = tf.reduce_any(tf.reshape(is_nan, [-1, live]), axis=1)
     # The best extensions of each sentence, [A, 2K], of its first K hypotheses.
-    by_sentence = tf.reshape(log_probs, [-1, live * width])
-    preferred = by_sentence[:, : beam_size * width] if banks else by_sentence
+    log_probs = tf.reshape(log_probs, [-1, live * width])
     most = min(most, beam_size * vocab_size)
-    preferred, best = rules.top_k(preferred, most)
-    if rules.each:  # A narrower beam looks at fewer extensions.
-        narrow = rules.each.beam_size
-        preferred = _only_first(preferred, tf.where(narrow > 1, 2 * narrow, 1))
-    start = tf.range(tf.shape(best)[0])[:, None] * (live * width)
-    places = best + start
-    if banks:
-        left = _without_used(by_sentence, places, tokens, rules)
-        of_banks = banks.of(output, left, tf.reshape(tokens, [-1, width]))
-        of_banks, best = rules.top_k(of_banks, most)
-        preferred, places = (
-            tf.reshape(tf.stack(both, axis=1), [-1, most])
-            for both in ((preferred, of_banks), (places, best + start))
-        )
-    log_probs = preferred
-    if banks:
-        log_probs = tf.gather(tf.reshape(by_sentence, [-1]), places)
-        log_probs = tf.where(preferred > IMPOSSIBLE / 2, log_probs, IMPOSSIBLE)
+    best, places = setup.top_k(log_probs[:, : beam_size * width], most)
+    narrow = unfinished.wanted.beam_size  # A narrower beam looks at fewer extensions.
+    best = _only_first(best, tf.where(narrow > 1, 2 * narrow, 1))
+    places += tf.range(tf.shape(places)[0])[:, None] * (live * width)
+    ranks = best
+    if required:
+        both = log_probs, tokens, states["required"]
+        best, ranks, places = required.allocate(setup, best, places, *both)
     tokens = tf.gather(tf.reshape(tokens, [-1]), places)
-    return _Extensions(tokens, places // width, log_probs, preferred, is_nan)
+    return _Extensions(tokens, places // width, best, ranks, is_nan)
 
 
-def _without_used(log_probs, places, tokens, rules):
-    """Makes the extensions impossible that the first K hypotheses end with or continue with.
+def _extended(setup, unfinished, step, best, states):
+    """Extends every live hypothesis by one of the best `_Extensions`.
 
-    `log_probs` `[A, n]` and `tokens` are of all extensions; `places` `[A, 2K]` are those of the
-    most probable ones.
+    Returns `(Beam, parents)`: parents `[A * L]`, the row of the hypothesis that each live one
+    extends.
     """
-    beam_size = rules.options.beam_size
-    ends = tf.gather(tf.reshape(tokens, [-1]), places) == rules.special_ids.eos
-    ended = ends & (tf.range(tf.shape(places)[1]) < beam_size)
-    continued = ~ends & (tf.cumsum(tf.cast(~ends, tf.int32), axis=1) <= beam_size)
-    used = tf.boolean_mask(places, ended | continued)[:, None]
-    flat = tf.reshape(log_probs, [-1])
-    flat = tf.tensor_scatter_nd_update(flat, used, tf.fill(tf.shape(used)[:1], IMPOSSIBLE))
-    return tf.reshape(flat, tf.shape(log_probs))
-
-
-def _extended(hypotheses, output, normaliser, step, rules):
-    """Extends every live hypothesis by a token.
-
-    The logits are `[A * L, V]`, or have a column for each of `Guests.tokens`; `normaliser`
-    `[A * L, 1]` is subtracted from them. Returns `(Beam, parents, is_nan)`: parents
-    `[A * L]`, the row of the hypothesis that each live one extends; is_nan `[A]`, whether a score
-    of the sentence is not a number.
-    """
-    beam_size, live = rules.options.beam_size, hypotheses.last_ids.shape[1]
-    tokens, parents, log_probs, preferred, is_nan = _best_extensions(
-        hypotheses, output, normaliser, rules
-    )
-    ends = tokens == rules.special_ids.eos
-    here = tf.range(tf.shape(hypotheses.live_ids)[2]) == step
-    ids = tf.reshape(hypotheses.live_ids, [-1, tf.shape(hypotheses.live_ids)[2]])
+    beam_size, eos = setup.options.beam_size, setup.special_ids.eos
+    beam, narrow = unfinished.hypotheses, unfinished.wanted.beam_size
+    live, length = beam.last_ids.shape[1], tf.shape(beam.live_ids)[2]
+    ends, here = best.tokens == eos, tf.range(length) == step
+    ids = tf.reshape(beam.live_ids, [-1, length])
 
     # Finished hypotheses. Only the first K extensions may end: a beam of 1 is then greedy.
     may_end, possible, ending = (  # [A, L]
-        tf.reshape(values[:, :beam_size], [-1, live]) for values in (ends, log_probs, parents)
+        tf.reshape(values[:, :beam_size], [-1, live])
+        for values in (ends, best.log_probs, best.parents)
     )
-    divisor = rules.normaliser(step + 1)
-    scores = possible / (divisor[:, None] if rules.each else divisor)
-    may_end &= possible > IMPOSSIBLE / 2
-    if rules.each:
-        may_end &= tf.range(live) < rules.each.beam_size[:, None]
-    scores = tf.concat([hypotheses.done_scores, tf.where(may_end, scores, IMPOSSIBLE)], axis=1)
-    new_ids = tf.where(here, rules.special_ids.eos, tf.gather(ids, ending))  # [A, L, T]
-    done_scores, kept = rules.top_k(scores, beam_size)
-    done_ids = _picked(tf.concat([hypotheses.done_ids, new_ids], axis=1), kept)
-    done_log_probs = _picked(tf.concat([hypotheses.done_log_probs, possible], axis=1), kept)
-    done_extra = hypotheses.done_extra
-    if rules.guests.ending:
-        gained = tf.gather(rules.guests.ending(output), ending)
-        done_extra = _picked(tf.concat([done_extra, gained], axis=1), kept)
+    is_followed = tf.range(live) % beam_size < narrow[:, None]
+    may_end &= (possible > IMPOSSIBLE / 2) & is_followed
+    divisor = unfinished.normaliser(step + 1, setup.options)  # [A] or [].
+    scores = possible / tf.reshape(divisor, [-1, 1])
+    scores = tf.concat([beam.done_scores, tf.where(may_end, scores, IMPOSSIBLE)], axis=1)
+    new_ids = tf.where(here, eos, tf.gather(ids, ending))  # [A, L, T]
+    done_scores, chosen = setup.top_k(scores, beam_size)
+    done_ids = _picked(tf.concat([beam.done_ids, new_ids], axis=1), chosen)
+    done_log_probs = _picked(tf.concat([beam.done_log_probs, possible], axis=1), chosen)
+    done_extra = beam.done_extra
+    if coverage := setup.followers.get("coverage"):
+        extra = tf.gather(coverage.penalty(states["coverage"]), ending)
+        done_extra = _picked(tf.concat([done_extra, extra], axis=1), chosen)
 
     # Live hypotheses.
-    live_log_probs, kept = rules.top_k(tf.where(ends, IMPOSSIBLE, preferred), beam_size)
-    tokens, parents = _picked(tokens, kept), _picked(parents, kept)
-    if rules.guests.banks:
-        live_log_probs = _picked(tf.where(ends, IMPOSSIBLE, log_probs), kept)
+    live_log_probs, chosen = setup.top_k(tf.where(ends, IMPOSSIBLE, best.ranks), beam_size)
+    tokens, parents = _picked(best.tokens, chosen), _picked(best.parents, chosen)
+    if "required" in setup.followers:
+        live_log_probs = _picked(tf.where(ends, IMPOSSIBLE, best.log_probs), chosen)
     tokens, parents, live_log_probs = (
         tf.reshape(values, [-1, live]) for values in (tokens, parents, live_log_probs)
     )
     live_ids = tf.where(here, tokens[:, :, None], tf.gather(ids, parents))
-    if rules.each:
-        done_scores, live_log_probs = (
-            _only_first(values, rules.each.beam_size) for values in (done_scores, live_log_probs)
-        )
-    found = Beam(
-        live_ids, live_log_probs, tokens, done_ids, done_scores, done_log_probs, done_extra
-    )
-    return found, tf.reshape(parents, [-1]), is_nan
+    live_log_probs = tf.where(is_followed, live_log_probs, IMPOSSIBLE)
+    done = done_ids, _only_first(done_scores, narrow), done_log_probs, done_extra
+    return Beam(live_ids, live_log_probs, tokens, *done), tf.reshape(parents, [-1])
 
 
 def _picked(values, index):
@@ -302,61 +292,51 @@ def _only_first(log_probs, counts):
     return tf.where(is_first, log_probs, IMPOSSIBLE)
 
 
-def is_certain(hypotheses, length, active, rules):
+def is_certain(setup: Setup, unfinished: Unfinished, length: tf.Tensor) -> tf.Tensor:
     """Returns `[A]` bool: whether the sentence is done before its limit, see `beam_search`."""
-    scores, limit = hypotheses.done_scores, tf.cast(active.limit, tf.float32)
-    most_probable = tf.reduce_max(hypotheses.live_log_probs, axis=1)
+    options, wanted, beam = setup.options, unfinished.wanted, unfinished.hypotheses
+    scores, limit = beam.done_scores, tf.cast(unfinished.limit, tf.float32)
+    most_probable = tf.reduce_max(beam.live_log_probs, axis=1)
     ahead = tf.minimum(_AHEAD * tf.cast(length, tf.float32), limit)
-    likely = most_probable / rules.normaliser(ahead)
-    if rules.each:  # Scores are sorted.
-        worst, worst_wanted = (
-            tf.gather(scores, count - 1, axis=1, batch_dims=1)
-            for count in (rules.each.beam_size, rules.each.n_best)
-        )
-    else:
-        worst = tf.reduce_min(scores, axis=1)
-        worst_wanted = tf.gather(scores, rules.n_best - 1, axis=1)
-    if rules.guests.ending:  # Any of the K may become the best.
+    likely = most_probable / unfinished.normaliser(ahead, options)
+    worst, worst_wanted = (  # Scores are sorted.
+        tf.gather(scores, count - 1, axis=1, batch_dims=1)
+        for count in (wanted.beam_size, wanted.n_best)
+    )
+    if "coverage" in setup.followers:  # Any of the K may become the best.
         worst_wanted = worst
     certain = (worst > IMPOSSIBLE / 2) & (tf.reduce_max(scores, axis=1) >= likely)
-    if rules.may_stop_early:
+    if setup.model.scores_only_fall and options.word_reward <= 0:
         # Log-probabilities are negative, so no extension of a live hypothesis scores better than
         # its log-probability now, divided by the largest length normaliser.
-        certain |= worst_wanted >= most_probable / active.best_possible
+        certain |= worst_wanted >= most_probable / unfinished.normaliser(limit, options)
     return certain
 
 
-def _without_numbers(hypotheses, is_nan):
-    """Returns `Beam` with NaN scores for the sentences in which `is_nan` `[A]` is True."""
-    nan = tf.where(is_nan, math.nan, 0.0)[:, None]
-    return hypotheses._replace(
-        live_log_probs=hypotheses.live_log_probs + nan,
-        done_scores=hypotheses.done_scores + nan,
-        done_log_probs=hypotheses.done_log_probs + nan,
-    )
+def ranked(setup: Setup, unfinished: Unfinished, beam: Beam) -> Hypotheses:
+    """Returns `Hypotheses`: the finished by score, then unfinished ones by score, K in all.
 
-
-def ranked(hypotheses: Beam, limits: tf.Tensor, rules: Rules) -> Hypotheses:
-    """Returns `Hypotheses`: the finished by score, then unfinished ones by score, K in all."""
-    live_scores = hypotheses.live_log_probs
-    live_scores /= rules.normaliser(limits)[:, None]
-    finished = hypotheses.done_scores > IMPOSSIBLE / 2
+    `unfinished` is what `start` returned, `beam` has the results of its sentences.
+    """
+    divisor = unfinished.normaliser(unfinished.limit, setup.options)
+    live_scores = beam.live_log_probs / divisor[:, None]
+    finished = beam.done_scores > IMPOSSIBLE / 2
     is_live = tf.ones_like(live_scores, tf.bool)
     is_finished = tf.concat([finished, ~is_live], axis=1)
-    done_scores = hypotheses.done_scores
-    if rules.guests.ending:
-        done_scores += hypotheses.done_extra
+    done_scores = beam.done_scores
+    if "coverage" in setup.followers:
+        done_scores += beam.done_extra
     scores = tf.concat([done_scores, live_scores], axis=1)
     # Sort by rank instead of score: every finished hypothesis precedes every unfinished one.
     rank = tf.where(is_finished, 0.0, 2 * IMPOSSIBLE) + tf.maximum(scores, IMPOSSIBLE)
     rank = tf.where(tf.concat([finished, is_live], 1), rank, 4 * IMPOSSIBLE)
-    _, best = tf.math.top_k(rank, rules.options.beam_size)
-    ids = tf.concat([hypotheses.done_ids, hypotheses.live_ids], axis=1)
-    log_probs = tf.concat([hypotheses.done_log_probs, hypotheses.live_log_probs], axis=1)
-    found = Hypotheses(*(_picked(values, best) for values in (ids, log_probs, scores, is_finished)))
-    if rules.each:
-        log_probs, scores = (
-            _only_first(values, rules.each.beam_size) for values in (found.log_probs, found.scores)
-        )
-        found = found._replace(log_probs=log_probs, scores=scores)
-    return found
+    _, best = tf.math.top_k(rank, setup.options.beam_size)
+    ids = tf.concat([beam.done_ids, beam.live_ids], axis=1)
+    log_probs = tf.concat([beam.done_log_probs, beam.live_log_probs], axis=1)
+    ids, log_probs, scores, is_finished = (
+        _picked(values, best) for values in (ids, log_probs, scores, is_finished)
+    )
+    log_probs, scores = (
+        _only_first(values, unfinished.wanted.beam_size) for values in (log_probs, scores)
+    )
+    return Hypotheses(ids, log_probs, scores, is_finished)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from nmt_zoo.decoding.search.terms import Hypotheses
+from nmt_zoo.decoding.search.types import Hypotheses
 
 # Limits on a group of A sentences. Self-attention of the source has A x S x S weights for every
 # head of a layer. A Transformer caches keys and values of A x K x T target positions for every
@@ -26,8 +26,8 @@ def in_halves(function: Callable[..., list], *lists: Sequence) -> list:
         half = len(lists[0]) // 2
         if not half:
             return [None]
-        halves = slice(half), slice(half, None)
-        return [one for h in halves for one in in_halves(function, *(each[h] for each in lists))]
+        halves = ([entries[:half] for entries in lists], [entries[half:] for entries in lists])
+        return [result for some in halves for result in in_halves(function, *some)]
 
 
 def search_in_groups(
@@ -49,13 +49,13 @@ def search_in_groups(
     length = tf.maximum(tf.reduce_max(limits), 1)
     order = tf.argsort(limits, direction="DESCENDING", stable=True)
     source_ids, limits = tf.gather(source_ids, order), tf.gather(limits, order)
-    places = tf.range(1, width + 1)
-    lengths = tf.reduce_max(tf.where(source_ids == pad_id, 1, places), axis=1)
+    positions = tf.range(1, width + 1)
+    lengths = tf.reduce_max(tf.where(source_ids == pad_id, 1, positions), axis=1)
 
     def some_left(start, _):
         return start < batch_size
 
-    def next_group(start, found):
+    def next_group(start, hypotheses):
         similar = tf.reduce_sum(tf.cast(2 * limits[start:] >= limits[start], tf.int32))
         longest = tf.reduce_max(lengths[start : start + similar])
         fitting = tf.minimum(
@@ -64,10 +64,10 @@ def search_in_groups(
         )
         end = start + tf.clip_by_value(fitting, 1, similar)
         group = search(source_ids[start:end, :longest], limits[start:end], order[start:end])
-        room = [[0, 0], [0, 0], [0, length - tf.shape(group.ids)[2]]]
-        group = group._replace(ids=tf.pad(group.ids, room, constant_values=pad_id))
-        together = [tf.concat(both, axis=0) for both in zip(found, group, strict=True)]
-        return end, Hypotheses(*together)
+        missing = [[0, 0], [0, 0], [0, length - tf.shape(group.ids)[2]]]
+        group = group._replace(ids=tf.pad(group.ids, missing, constant_values=pad_id))
+        both = zip(hypotheses, group, strict=True)
+        return end, Hypotheses(*(tf.concat(values, axis=0) for values in both))
 
     nothing = Hypotheses(
         ids=tf.zeros([0, beam_size, length], tf.int32),
@@ -78,8 +78,8 @@ def search_in_groups(
     shapes = Hypotheses(
         tf.TensorShape([None, beam_size, None]), *[tf.TensorShape([None, beam_size])] * 3
     )
-    _, found = tf.while_loop(
+    _, hypotheses = tf.while_loop(
         some_left, next_group, (0, nothing), shape_invariants=(tf.TensorShape([]), shapes)
     )
     back = tf.math.invert_permutation(order)
-    return Hypotheses(*(tf.gather(values, back) for values in found))
+    return Hypotheses(*(tf.gather(values, back) for values in hypotheses))

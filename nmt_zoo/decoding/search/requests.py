@@ -16,7 +16,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
 )
 from nmt_zoo.decoding.search.phrases import has_phrase
 from nmt_zoo.decoding.search.rules import rules_of
-from nmt_zoo.decoding.search.terms import SearchOptions
+from nmt_zoo.decoding.search.types import SearchOptions
 from nmt_zoo.decoding.text.kept_parts import KeptParts, can_keep
 
 _SHAPE, _WORDS = "Length, repetition and coverage", "Words of translations"
@@ -197,42 +197,38 @@ def check_requests(given: dict[str, Any], *, beam_size: int, n_best: int) -> Non
 def translator_options(
     given: dict[str, Any], model: Any, tokenizer: Tokenizer, copies: bool = False
 ) -> dict[str, Any]:
-    """Reads the files of requests; returns arguments of `Translator`.
+    """Reads the files of requests; returns options of `Translator.of`.
 
     `given` is name -> value of the `OPTIONS` that were given. Only a coverage penalty needs the
     model. `copies` is True if it was trained to copy what its vocabulary lacks.
     Raises UserError: a file cannot be read or does not fit the model.
     """
-    found = {
-        name: value for name, value in given.items() if name not in (*FILES, "keep", "shortlist")
-    }
-    if found.get("coverage_penalty") and not model.has_alignment:
+    others = (*FILES, "keep", "shortlist")
+    options = {name: value for name, value in given.items() if name not in others}
+    if options.get("coverage_penalty") and not model.has_alignment:
         raise UserError(
             "--coverage_penalty: this model has no attention, or attends to all source words "
             "equally, so it covers all alike; leave the flag out"
         )
-    if found.get("sample"):
-        found["beam_size"] = 1
+    if options.get("sample"):
+        options["beam_size"] = 1
     if given.get("keep") not in (None, "none"):
-        found["keep"] = KeptParts(given["keep"], tokenizer)
+        options["keep"] = KeptParts(given["keep"], tokenizer)
     elif copies and not any(map(given.get, ("keep", *FILES))) and can_keep(tokenizer):
-        found["keep"] = KeptParts("", tokenizer)
+        options["keep"] = KeptParts("", tokenizer)
+    vocabulary, banned = tokenizer.target, []
     if given.get("rules"):
-        found["rules"] = rules_of(given["rules"], tokenizer.target)
-    banned = []
+        options["rules"] = rules_of(given["rules"], vocabulary)
     if given.get("banned"):
         from nmt_zoo.decoding.search.banned import banned_phrases
 
-        banned = [
-            _as_words(one, tokenizer.target)
-            for one in read_phrases(given["banned"], tokenizer.target.form)
-        ]
-        found["banned"] = banned_phrases(banned, tokenizer.target)
+        phrases = read_phrases(given["banned"], vocabulary.form)
+        banned = [_as_words(phrase, vocabulary) for phrase in phrases]
+        options["banned"] = banned_phrases(banned, vocabulary)
     if given.get("prefix") or given.get("required"):
-        found["asked"] = read_asked(
-            given.get("prefix"), given.get("required"), tokenizer.target, banned
-        )
-    return found
+        paths = given.get("prefix"), given.get("required")
+        options["constraints"] = read_constraints(*paths, vocabulary, banned)
+    return options
 
 
 def read_phrases(path: str, form: str = "nfc") -> list[str]:
@@ -249,30 +245,28 @@ def read_phrases(path: str, form: str = "nfc") -> list[str]:
     return phrases
 
 
-def read_asked(
+def read_constraints(
     prefix: str | None, required: str | None, vocabulary: Vocabulary, banned: Sequence[str] = ()
 ) -> list[tuple[str, list[str]]]:
-    """Returns what is asked of each line: `(prefix, list of phrases)`.
+    """Returns the constraints of each line, `(prefix, list of phrases)`.
 
     `prefix` is the path of a file of prefixes, `required` the path of a file of phrases, separated
     by tabs. No translation contains a phrase of `banned`.
     Raises UserError: the files differ in length, or a word is unknown to the model or banned.
     """
     form = vocabulary.form
-    prefixes = [normalised(line, form) for line in read_lines(prefix)] if prefix else None
+    prefixes = [[normalised(line, form)] for line in read_lines(prefix)] if prefix else None
     phrases = [_phrases(line, form) for line in read_lines(required)] if required else None
     if None not in (prefixes, phrases) and len(prefixes) != len(phrases):
         raise UserError(
             f"{prefix} has {len(prefixes)} lines and {required} has {len(phrases)}; line n of both "
             "is about line n of the input"
         )
-    for path, lines in ((prefix, [[one] for one in prefixes or ()]), (required, phrases or ())):
+    for path, lines in ((prefix, prefixes or ()), (required, phrases or ())):
         _check_words(path, lines, vocabulary, banned)
-    if prefixes is None:
-        prefixes = [""] * len(phrases)
-    if phrases is None:
-        phrases = [[]] * len(prefixes)
-    return list(zip(prefixes, phrases, strict=True))
+    size = len(prefixes if phrases is None else phrases)
+    prefixes, phrases = prefixes or [[""]] * size, phrases or [[]] * size
+    return [(line, required) for (line,), required in zip(prefixes, phrases, strict=True)]
 
 
 def _as_words(phrase, vocabulary):
@@ -303,5 +297,5 @@ def _check_words(path, lines, vocabulary, banned):
                     f"{path}, line {number}: {phrase[:60]!r} has no token of the model's vocabulary"
                 )
             text = _as_words(phrase, vocabulary)
-            if any(has_phrase(text, one) for one in banned):
+            if any(has_phrase(text, phrase) for phrase in banned):
                 raise UserError(f"{path}, line {number}: {phrase[:60]!r} is banned; see --banned")

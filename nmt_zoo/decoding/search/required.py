@@ -10,15 +10,13 @@ lost to the banks, of which each has few places.
 Shapes: R phrases of at most L tokens for each sentence, padded.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
-from nmt_zoo.decoding.search.largest import largest
-from nmt_zoo.decoding.search.terms import IMPOSSIBLE
-from nmt_zoo.models.base import StepOutput
+from nmt_zoo.decoding.search.processors import Partial, bar, bar_token
+from nmt_zoo.decoding.search.types import IMPOSSIBLE
 
 
 class PhraseProgress(NamedTuple):
@@ -84,8 +82,8 @@ class PhraseProgress(NamedTuple):
         num_rows, vocab_size = tf.shape(self.met)[0], tf.size(joints[1])
         tokens = tf.reshape(self.phrases, [num_rows, -1])  # [N, R * L]
         count = tf.shape(tokens)[1]
-        each = tf.nest.map_structure(lambda leaf: tf.repeat(leaf, count, axis=0), self)
-        left = each.follow(tf.reshape(tokens, [-1]), joints).num_left
+        extended = tf.nest.map_structure(lambda leaf: tf.repeat(leaf, count, axis=0), self)
+        left = extended.follow(tf.reshape(tokens, [-1]), joints).num_left
         fits = tf.reshape(left, tf.shape(tokens)) <= room[:, None]
         undone = tf.reduce_sum(tf.where(self.just_met, self.lengths, 0), axis=1, keepdims=True)
         needed = self.num_unmet[:, None] + tf.where(joints[0], undone, 0)
@@ -118,31 +116,83 @@ class PhraseProgress(NamedTuple):
         return tf.reduce_any(spelt & is_last, axis=2)
 
 
-class Banks:
-    """A `terms.Chooser` by turns: the best extension of each bank, then the second best of each."""
+class RequiredPhrases:
+    """Translations contain phrases, which begin to share a beam of their own, see above.
+
+    `phrases` `[B, R, L]` int32; `limits` `[B]` int32, most tokens of each sentence's translations;
+    `joints` are `phrases.word_joints`.
+    """
 
     def __init__(
-        self, progress: Callable[[StepOutput], PhraseProgress], joints: tuple[Any, Any]
+        self, phrases: tf.Tensor, limits: tf.Tensor, joints: tuple[Any, Any], eos_id: int
     ) -> None:
-        self.progress = progress
-        self.joints = joints
+        self.phrases, self.limits, self.joints, self.eos_id = phrases, limits, joints, eos_id
 
-    def candidates(self, output: StepOutput, width: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """Finds the best tokens, and R more, which continue phrases; no token counts twice."""
-        best, tokens = largest(output.logits, width)
-        following = self.progress(output).next_tokens
-        logits = tf.gather(output.logits, following, batch_dims=1)
+    def start(self, rows: tf.Tensor) -> PhraseProgress:
+        return PhraseProgress.start(tf.gather(self.phrases, rows))
+
+    def follow(
+        self, state: PhraseProgress, token_ids: tf.Tensor, attention: tf.Tensor
+    ) -> PhraseProgress:
+        return state.follow(token_ids, self.joints)
+
+    def __call__(self, scores: tf.Tensor, partial: Partial) -> tf.Tensor:
+        """Keeps hypotheses from ending too early, and from having too little room for a phrase."""
+        state = partial.states["required"]
+        left = state.num_left
+        scores = bar_token(scores, self.eos_id, left > 0)
+        room = tf.gather(self.limits, partial.rows) - partial.step - 2
+        fits = state.leaves_room(room, self.joints)
+        # Where only phrases fit, they may repeat n-grams.
+        is_urgent = (left > 0) & (state.num_unmet > room)
+        return bar(tf.where(is_urgent[:, None], partial.log_probs, scores), ~fits)
+
+    def with_next(
+        self, logits: tf.Tensor, values: tf.Tensor, tokens: tf.Tensor, progress: PhraseProgress
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Adds the R tokens that continue phrases to the best ones, `[N, width]`; none twice."""
+        width, following = tf.shape(tokens)[1], progress.next_tokens
         before = tf.concat([tokens, following], axis=1)[:, None, :]
         places = tf.range(tf.shape(before)[2])
         earlier = places < tf.range(tf.shape(following)[1])[:, None] + width
         twice = tf.reduce_any((before == following[:, :, None]) & earlier, axis=2)
-        logits = tf.where(twice, IMPOSSIBLE, logits)
-        return tf.concat([best, logits], axis=1), tf.concat([tokens, following], axis=1)
+        added = tf.where(twice, IMPOSSIBLE, tf.gather(logits, following, batch_dims=1))
+        return tf.concat([values, added], axis=1), tf.concat([tokens, following], axis=1)
 
-    def of(self, output: StepOutput, log_probs: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
-        width, progress = tf.shape(tokens)[1], self.progress(output)
-        each = tf.nest.map_structure(lambda x: tf.repeat(x, width, axis=0), progress)
-        banks = each.follow(tf.reshape(tokens, [-1]), self.joints).num_met
+    def allocate(
+        self,
+        setup: Any,
+        best: tf.Tensor,
+        places: tf.Tensor,
+        log_probs: tf.Tensor,
+        tokens: tf.Tensor,
+        progress: PhraseProgress,
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Adds to the best extensions of A sentences those of the banks, which leave them alone.
+
+        `places` `[A, E]` of the best ones, `best` their log-probabilities, are in the flat
+        `log_probs` `[A, L * width]` and `tokens` `[N, width]` of all extensions. Returns
+        log-probabilities, ranks and places, `[2A, E]`: for each sentence the best, then the banks'.
+        """
+        shape = tf.shape(log_probs)
+        left = _without_used(setup, log_probs, places, tokens)
+        ranks, of_banks = setup.top_k(self._ranks(left, tokens, progress), places.shape[1])
+        of_banks += tf.range(shape[0])[:, None] * shape[1]
+        ranks, places = (
+            tf.reshape(tf.stack(both, axis=1), [-1, places.shape[1]])
+            for both in ((best, ranks), (places, of_banks))
+        )
+        best = tf.gather(tf.reshape(log_probs, [-1]), places)
+        return tf.where(ranks > IMPOSSIBLE / 2, best, IMPOSSIBLE), ranks, places
+
+    def _ranks(self, log_probs, tokens, progress):
+        """Ranks extensions by turns: the best of each bank, then the second best of each.
+
+        Returns numbers shaped as `log_probs`, larger for what comes first.
+        """
+        width = tf.shape(tokens)[1]
+        extended = tf.nest.map_structure(lambda x: tf.repeat(x, width, axis=0), progress)
+        banks = extended.follow(tf.reshape(tokens, [-1]), self.joints).num_met
         banks = tf.reshape(banks, tf.shape(log_probs))  # [A, L * width]
         # By bank, and in a bank by log-probability.
         order = tf.argsort(log_probs, axis=1, direction="DESCENDING", stable=True)
@@ -157,6 +207,21 @@ class Banks:
         asks = tf.reduce_any(progress.lengths > 0, axis=1)
         asks = tf.reshape(asks, [tf.shape(log_probs)[0], -1])[:, :1]
         return tf.where(asks & (log_probs > IMPOSSIBLE / 2), preferred, IMPOSSIBLE)
+
+
+def _without_used(setup, log_probs, places, tokens):
+    """Makes the extensions impossible that the first K hypotheses end with or continue with.
+
+    Arguments as of `RequiredPhrases.allocate`.
+    """
+    beam_size = setup.options.beam_size
+    ends = tf.gather(tf.reshape(tokens, [-1]), places) == setup.special_ids.eos
+    ended = ends & (tf.range(tf.shape(places)[1]) < beam_size)
+    continued = ~ends & (tf.cumsum(tf.cast(~ends, tf.int32), axis=1) <= beam_size)
+    used = tf.boolean_mask(places, ended | continued)[:, None]
+    flat = tf.reshape(log_probs, [-1])
+    flat = tf.tensor_scatter_nd_update(flat, used, tf.fill(tf.shape(used)[:1], IMPOSSIBLE))
+    return tf.reshape(flat, tf.shape(log_probs))
 
 
 def _largest(counts):

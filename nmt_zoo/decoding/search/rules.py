@@ -23,9 +23,15 @@ class DecodingRule:
         """Returns changed scores, `[N, V]` float32, of the next token of N hypotheses.
 
         `scores` are log-probabilities; `ids` `[N, t]` int32 the tokens so far, of which the first
-        is `<s>`. `decoding.search.terms.IMPOSSIBLE` rules a token out.
+        is `<s>`. `decoding.search.types.IMPOSSIBLE` rules a token out.
         """
         raise NotImplementedError
+
+    def process(self, scores: Any, partial: Any) -> Any:
+        """As `processors.Processor`."""
+        import tensorflow as tf
+
+        return tf.ensure_shape(self.change(scores, partial.ids), scores.shape)
 
 
 def rules_of(names: str, vocabulary: Any) -> tuple[DecodingRule, ...]:

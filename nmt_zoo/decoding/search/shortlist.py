@@ -13,7 +13,7 @@ import tensorflow as tf
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, SPECIALS
 from nmt_zoo.decoding.search.largest import PART
-from nmt_zoo.decoding.search.terms import IMPOSSIBLE, SearchOptions
+from nmt_zoo.decoding.search.types import IMPOSSIBLE, SearchOptions
 from nmt_zoo.models import StepOutput
 from nmt_zoo.models.base import Searchable, TranslationModel
 
@@ -126,10 +126,10 @@ class Shortlisted:
         return StepOutput(logits + tf.repeat(barred, num_beams, axis=0), state, attention)
 
 
-def check_shortlist(model: Searchable, options: SearchOptions, asked: bool) -> None:
+def check_shortlist(model: Searchable, options: SearchOptions) -> str:
     """Raises `UserError` unless a search can be restricted to shortlists.
 
-    `asked` is True if something is asked of single lines.
+    Returns why no prefixes and phrases can be required.
     """
     if model.predicts != "features":
         raise UserError(
@@ -138,9 +138,9 @@ def check_shortlist(model: Searchable, options: SearchOptions, asked: bool) -> N
         )
     defaults = SearchOptions()
     others = [name for name in _EXCLUDED if getattr(options, name) != getattr(defaults, name)]
-    if asked:
-        others.append("prefix or --required")
     if options.first is not None:
         others.append("target_language")
+    refusal = "--shortlist cannot be combined with --{}; leave one of them out"
     if others:
-        raise UserError(f"--shortlist cannot be combined with --{others[0]}; leave one of them out")
+        raise UserError(refusal.format(others[0]))
+    return refusal.format("prefix or --required")

@@ -125,9 +125,9 @@ class KeptParts:
                 rest, after = rest + after, ""
             else:
                 before_stop, after = "", before_stop + after
-        found = line[:first], before_stop + after
+        ends = line[:first], before_stop + after
         # Of quotes and brackets, the other one may stand elsewhere.
-        front, end = (any(unicodedata.category(c) in _PAIRED for c in text) for text in found)
+        front, end = (any(unicodedata.category(c) in _PAIRED for c in text) for text in ends)
         if front != end or not any(map(str.isalnum, rest[first:])):
             return line, "", "", ""
         return rest[first:], line[:first], before_stop, after
@@ -177,7 +177,7 @@ class KeptParts:
             before, *after = text.split(sign)
             if not after:
                 continue
-            after = " ".join(filter(None, (some.strip(" ") for some in after)))
+            after = " ".join(filter(None, (text.strip(" ") for text in after)))
             text = f"{before.rstrip(' ')} {part.text} {after}"
             if _touches(part.before, before.rstrip(" ")[-1:]):
                 text = f"{before.rstrip(' ')}{part.text} {after}"

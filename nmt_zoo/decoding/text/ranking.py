@@ -51,12 +51,12 @@ class NBestList:
 
     def take(self, first: int, count: int) -> list[list[tuple[str, list[str]]]]:
         """Returns [(translation, scores), ...] of each of `count` lines, beginning with `first`."""
-        found = [[] for _ in range(count)]
+        by_line = [[] for _ in range(count)]
         while self._next and self._next[0] < first + count:
             number, entries = self._next
-            found[number - first] = entries
+            by_line[number - first] = entries
             self._next = next(self._groups, None)
-        return found
+        return by_line
 
     def check_end(self, num_lines: int) -> None:
         """Raises `UserError` if there are translations after the last line of the source."""
@@ -77,19 +77,19 @@ def ranked_lines(
     """
     first, lines = window
     entries = n_best.take(first, len(lines))
-    owners = [place for place, some in enumerate(entries) for _ in some]
-    texts = [text for some in entries for text, _ in some]
+    owners = [place for place, of_line in enumerate(entries) for _ in of_line]
+    texts = [text for of_line in entries for text, _ in of_line]
     numbers = [first + place + 1 for place in owners]
-    scored = iter(scorer.score([lines[place] for place in owners], texts, numbers))
-    found = []
-    for number, some in enumerate(entries, start=first):
-        both = [(next(scored).score, *entry) for entry in some]
-        both.sort(key=lambda entry: -entry[0])
-        found += [
+    translations = iter(scorer.score([lines[place] for place in owners], texts, numbers))
+    ranked = []
+    for number, of_line in enumerate(entries, start=first):
+        scored = [(next(translations).score, *entry) for entry in of_line]
+        scored.sort(key=lambda entry: -entry[0])
+        ranked += [
             _SEPARATOR.join([str(number), text, *scores, f"{score:.4f}"])
-            for score, text, scores in both
+            for score, text, scores in scored
         ]
-    return found
+    return ranked
 
 
 def _is_number(text):

@@ -53,9 +53,10 @@ def translate_text(
     with words, unless it replaces unknown words.
     """
     outputs, kept, num_lines = [], None, 0
-    beginning = None if translator.unknowns else []  # The lines so far, until they are checked.
+    # The lines so far, until they are checked.
+    beginning = None if translator.options.unknowns else []
     if text.size is not None:  # Before the work.
-        translator.check_asked(text.size)
+        translator.check_constraints(text.size)
 
     def lines_of(window, advance):
         nonlocal num_lines, beginning
@@ -86,7 +87,7 @@ def translate_text(
         _write_all(text, lines_of, output, "translating", stack, remarks)
         if beginning and not text.prompts:  # A stream that ended sooner.
             translator.check_known(beginning, text.name)
-        translator.check_asked(num_lines)
+        translator.check_constraints(num_lines)
     return outputs, kept.num_used if kept else 0
 
 

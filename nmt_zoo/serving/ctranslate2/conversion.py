@@ -14,7 +14,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import write_json, write_text
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, UNK_ID
-from nmt_zoo.decoding.search.terms import SearchOptions
+from nmt_zoo.decoding.search.types import SearchOptions
 from nmt_zoo.models.transformer_settings import layer_order
 
 if TYPE_CHECKING:

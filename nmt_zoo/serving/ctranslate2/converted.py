@@ -17,7 +17,7 @@ from nmt_zoo.serving.ctranslate2.conversion import (
     longest_translation,
     stores_positions,
 )
-from nmt_zoo.serving.ctranslate2.engine import CTranslate2Engine
+from nmt_zoo.serving.ctranslate2.engine import CTranslate2Model
 
 _MOST_LAYERS = 200  # As `models.base.require_layers`.
 
@@ -41,8 +41,8 @@ class ConvertedModel(ModelDirectory):
         self.max_input_tokens = max_input_tokens
         self.languages = languages
 
-    def load(self, **_: Any) -> tuple[CTranslate2Engine, Tokenizer, dict[str, Any]]:
-        """Converts the best weights; returns (engine, tokenizer, configuration).
+    def load(self, **_: Any) -> tuple[CTranslate2Model, Tokenizer, dict[str, Any]]:
+        """Converts the best weights; returns (model, tokenizer, configuration).
 
         Raises UserError: the package is missing, another model than a Transformer, a damaged file,
         or weights that do not fit the configuration.
@@ -69,7 +69,7 @@ class ConvertedModel(ModelDirectory):
                     f"{self.best_path}: does not fit config.json ({error}); restore the files with "
                     "which the model was trained"
                 ) from None
-            return CTranslate2Engine(Path(folder), tokenizer, about), tokenizer, config
+            return CTranslate2Model(Path(folder), tokenizer, about), tokenizer, config
 
 
 def _check(weights, tokenizer):

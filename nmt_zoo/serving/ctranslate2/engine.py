@@ -18,7 +18,8 @@ here as far as possible:
 import json
 import logging
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,13 @@ from nmt_zoo.data_pipeline.text_form import FORMS
 from nmt_zoo.data_pipeline.tokenization.languages import Languages, of_languages
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from nmt_zoo.decoding.search.terms import Hypotheses, SearchOptions, padded
+from nmt_zoo.decoding.search.types import (
+    Engine,
+    Hypotheses,
+    SearchOptions,
+    Sentence,
+    padded,
+)
 from nmt_zoo.decoding.text.training_text import RECORD
 from nmt_zoo.serving.ctranslate2.conversion import (
     ABOUT,
@@ -43,7 +50,7 @@ from nmt_zoo.serving.export.versions import newest_version
 
 # Names of the search options that the engine follows.
 _FOLLOWED = {"beam_size", "length_penalty", "emit_unknowns", "first"}
-_FOLLOWED |= {"max_length_factor", "max_length_extra"}
+_FOLLOWED |= {"max_length_factor", "max_length_extra", "compile"}
 
 # Most weights of a head's attention to the source, [B, S, S], that are computed at once.
 _MOST_WEIGHTS = 1 << 21
@@ -81,11 +88,11 @@ class CTranslate2Export:
                 f"--format=ctranslate2 --model_dir=... --export_dir={folder}"
             ) from None
 
-    def check_max_input_tokens(self, asked: int) -> None:
+    def check_max_input_tokens(self, wanted: int) -> None:
         """Raises `UserError` if the model cannot translate lines of that many tokens."""
-        if asked > self.max_input_tokens:
+        if wanted > self.max_input_tokens:
             raise UserError(
-                f"--max_input_tokens={asked}: {self.path} was exported for at most "
+                f"--max_input_tokens={wanted}: {self.path} was exported for at most "
                 f"{self.max_input_tokens}; export it again with a larger --max_input_tokens"
             )
 
@@ -96,17 +103,16 @@ class CTranslate2Export:
     def summary(self) -> dict[str, Any]:
         return self._about["training"]
 
-    def load(self) -> tuple["CTranslate2Engine", Tokenizer, dict[str, Any]]:
-        """Loads the engine; raises `UserError` if a file is damaged, or the package is missing."""
+    def load(self) -> tuple["CTranslate2Model", Tokenizer, dict[str, Any]]:
+        """Loads the model; raises `UserError` if a file is damaged, or the package is missing."""
         tokenizer = Tokenizer.load(self._kind, self.path / TOKENIZER, self._form)
         languages = Languages.of(self._about["config"])
         tokenizer = of_languages(tokenizer, languages, *self.languages, str(self.path))
-        engine = CTranslate2Engine(self.path, tokenizer, self._about)
-        return engine, tokenizer, self.config()
+        return CTranslate2Model(self.path, tokenizer, self._about), tokenizer, self.config()
 
 
-class CTranslate2Engine:
-    """Searches with a model of CTranslate2; to be given to a `Translator`. It aligns no words.
+class CTranslate2Model:
+    """A model of CTranslate2, to search with by a `CTranslate2Engine`; it aligns no words.
 
     `about` is what the export recorded, see `conversion.write`. Raises `UserError` if the model
     cannot be read, or the package is missing.
@@ -115,94 +121,127 @@ class CTranslate2Engine:
     has_alignment = False
 
     def __init__(self, path: Path, tokenizer: Tokenizer, about: dict[str, Any]) -> None:
-        self.tokenizer = tokenizer
-        self._about = about
-        self._num_positions = about["num_positions"]
-        self._translator = _translator(path)
-        exported, used = about.get("quantization", "float32"), self._translator.compute_type
+        self.tokenizer, self.about = tokenizer, about
+        self.translator = _translator(path)
+        exported, used = about.get("quantization", "float32"), self.translator.compute_type
         if not used.startswith(exported):  # int8 is used as int8_float32, for example.
             print(
                 f"{path}: exported in {exported}, which CTranslate2 does not compute with on this "
                 f"processor; it uses {used}",
                 file=sys.stderr,
             )
-        self._pieces = tokenizer.target.pieces(range(len(tokenizer.target)))
-        self._ids = {piece: i for i, piece in enumerate(self._pieces)}
-        self._never = [[self._pieces[i]] for i in (PAD_ID, BOS_ID)]
-        # A target language: how each translation begins.
-        sign = tokenizer.target.language_token
-        self._beginning = None if sign is None else [self._pieces[sign]]
 
     def count_params(self) -> int:
-        return self._about["parameters"]
+        return self.about["parameters"]
 
-    def check(self, options: SearchOptions, max_input_tokens: int) -> None:
-        """Raises `UserError` if the engine cannot follow an option, or has too few positions.
 
-        `max_input_tokens` is the longest source sentence, in tokens including `</s>`.
-        """
+class CTranslate2Engine:
+    """Searches with a model of CTranslate2; a `types.Engine`.
+
+    Args:
+        model: what searches.
+        options: of the search; CTranslate2 follows only some.
+        max_input_tokens: longest source sentence, in tokens including `</s>`.
+        load_fallback: loads the engine for sentences with constraints, and for those whose
+            translation is cut; None: constraints are refused, and translations stay cut.
+
+    Raises UserError: CTranslate2 cannot follow an option, or has too few positions.
+    """
+
+    def __init__(
+        self,
+        model: CTranslate2Model,
+        options: SearchOptions,
+        max_input_tokens: int,
+        load_fallback: Callable[[], Engine] | None = None,
+    ) -> None:
+        target = model.tokenizer.target
+        # A target language is how every translation begins.
+        self.options = options._replace(first=target.language_token)
+        self.refusal = "--prefix and --required: CTranslate2 cannot; leave them out"
+        self.refusal *= load_fallback is None
+        self._model, self._load_fallback, self._fallback = model, load_fallback, None
+        self._lock = threading.Lock()
+        self._pieces = target.pieces(range(len(target)))
+        self._ids = {piece: i for i, piece in enumerate(self._pieces)}
+        self._check(max_input_tokens)
+
+    def _check(self, max_input_tokens):
         for name, default in SearchOptions._field_defaults.items():
-            if name not in _FOLLOWED and getattr(options, name) != default:
+            if name not in _FOLLOWED and getattr(self.options, name) != default:
                 raise UserError(
                     f"--{name}: CTranslate2 cannot search with it as our search does; leave it "
                     "out, or give --model_dir instead of --export_dir"
                 )
-        longest = min(max_input_tokens, self._about["max_input_tokens"])
-        found, most = options.length_limit(longest), self._num_positions
-        if most is not None and found > most:
+        longest = min(max_input_tokens, self._model.about["max_input_tokens"])
+        needed = self.options.length_limit(longest)
+        most = self._model.about["num_positions"]
+        if most is not None and needed > most:
             raise UserError(
-                f"--max_length_factor allows translations of {found:,} "
+                f"--max_length_factor allows translations of {needed:,} "
                 f"tokens for lines of {longest:,}, and the model was exported for at most "
                 f"{most:,}; give smaller ones, or a smaller --max_input_tokens"
             )
 
-    def __call__(
-        self, source: Sequence[list[int]], n_best: int, options: SearchOptions
-    ) -> list[Hypotheses]:
-        """Searches lists of ids with EOS, of similar length; finds K hypotheses whatever `n_best`.
+    def search(self, sentences: Sequence[Sentence], n_best: int) -> list[Hypotheses | None]:
+        """As `Engine`, for sentences of similar length; finds K hypotheses whatever `n_best`."""
+        if any(sentence.prefix or sentence.required for sentence in sentences):
+            return self._search_again(sentences, n_best)
+        results: list[Hypotheses | None] = self._search([s.source_ids for s in sentences])
+        if self._load_fallback:
+            cut = [k for k, hypotheses in enumerate(results) if not hypotheses.finished[0]]
+            again = self._search_again([sentences[k] for k in cut], n_best) if cut else []
+            for k, hypotheses in zip(cut, again, strict=True):
+                results[k] = hypotheses
+        return results
 
-        Returns `Hypotheses` for each sentence, without the axis B.
-        """
-        del n_best
-        limits = [options.length_limit(len(ids)) + bool(self._beginning) for ids in source]
-        found = self._search(source, max(limits), options)
-        never = {PAD_ID, BOS_ID} if options.emit_unknowns else {PAD_ID, BOS_ID, UNK_ID}
-        wrong = [i for i, some in enumerate(found) if any(never & {*ids} for ids, _ in some)]
-        self._replace(found, wrong, source, max(limits), options, barred=True)
+    def _search_again(self, sentences, n_best):
+        with self._lock:  # Batches are searched at the same time.
+            self._fallback = self._fallback or self._load_fallback()
+        return self._fallback.search(sentences, n_best)
+
+    def _search(self, sources):
+        """Returns the `Hypotheses` of sentences, lists of ids with EOS."""
+        limits = [self.options.max_length(len(ids)) for ids in sources]
+        results = self._translate(sources, max(limits))
+        never = {PAD_ID, BOS_ID} if self.options.emit_unknowns else {PAD_ID, BOS_ID, UNK_ID}
+        wrong = [i for i, some in enumerate(results) if any(never & {*ids} for ids, _ in some)]
+        self._replace(results, wrong, sources, max(limits), barred=True)
         at_limit = {}
-        for i, (limit, some) in enumerate(zip(limits, found, strict=True)):
+        for i, (limit, some) in enumerate(zip(limits, results, strict=True)):
             if max(len(ids) for ids, _ in some) >= limit:
                 at_limit.setdefault((limit, i in wrong), []).append(i)
         for (limit, barred), rows in at_limit.items():
             # Fewer than 2K are finished before the limit, so at most 3K - 1 hypotheses are found.
-            self._replace(found, rows, source, limit, options, barred=barred, patience=3)
-        return [_ranked(hypotheses, options) for hypotheses in found]
+            self._replace(results, rows, sources, limit, barred=barred, patience=3)
+        return [_ranked(hypotheses, self.options) for hypotheses in results]
 
-    def _replace(self, found, rows, *search, **settings):
-        """Searches some rows again and replaces what was found; arguments as for `_search`."""
-        source, *others = search
-        again = self._search([source[i] for i in rows], *others, **settings) if rows else []
+    def _replace(self, results, rows, sources, limit, **settings):
+        """Searches some rows again and replaces their results; arguments as for `_translate`."""
+        again = self._translate([sources[i] for i in rows], limit, **settings) if rows else []
         for i, hypotheses in zip(rows, again, strict=True):
-            found[i] = hypotheses
+            results[i] = hypotheses
 
-    def _search(self, source, limit, options, *, barred=False, patience=2):
+    def _translate(self, sources, limit, *, barred=False, patience=2):
         """Returns for every sentence a list of (ids, log-probability)."""
+        options, tokenizer = self.options, self._model.tokenizer
         patience = patience if options.beam_size > 1 else 1
         # Near the likely length, length ** beta and our length normaliser rank alike. This decides
         # which K are returned if more of them finish at the last step. Without any penalty,
         # CTranslate2 would end a search sooner.
-        length = np.mean([len(ids) for ids in source])
+        length = np.mean([len(ids) for ids in sources])
         beta = max(options.length_penalty * length / (5 + length), 1e-9)
-        results = self._translator.translate_batch(
-            [self.tokenizer.source.pieces(ids) for ids in source],
-            target_prefix=self._beginning and [self._beginning] * len(source),
+        first = options.first is not None and [[self._pieces[options.first]]] * len(sources)
+        results = self._model.translator.translate_batch(
+            [tokenizer.source.pieces(ids) for ids in sources],
+            target_prefix=first or None,
             beam_size=options.beam_size,
             num_hypotheses=patience * options.beam_size,
             patience=patience,
             length_penalty=beta,
-            disable_unk=not options.emit_unknowns and (barred or self.tokenizer.kind != "bpe"),
-            suppress_sequences=self._never if barred else None,
-            max_batch_size=max(1, _MOST_WEIGHTS // max(map(len, source)) ** 2),
+            disable_unk=not options.emit_unknowns and (barred or tokenizer.kind != "bpe"),
+            suppress_sequences=[[self._pieces[i]] for i in (PAD_ID, BOS_ID)] if barred else None,
+            max_batch_size=max(1, _MOST_WEIGHTS // max(map(len, sources)) ** 2),
             max_input_length=0,  # No limit.
             min_decoding_length=0,  # An empty translation is possible.
             max_decoding_length=limit,
@@ -238,10 +277,10 @@ def _translator(path):
 def _ranked(hypotheses, options):
     """Returns the `Hypotheses` of a sentence: the finished by score, then unfinished ones."""
     ids, log_probs = zip(*hypotheses, strict=True)
-    lengths = np.array([len(each) for each in ids])
+    lengths = np.array(list(map(len, ids)))
     log_probs = np.array(log_probs, np.float32)
     scores = log_probs / ((5 + lengths) / 6) ** options.length_penalty
-    finished = np.array([each[-1] == EOS_ID for each in ids])
+    finished = np.array([row[-1] == EOS_ID for row in ids])
     best = np.lexsort((-scores, ~finished))[: options.beam_size]
     return Hypotheses(
         padded(ids)[best], log_probs[best], scores[best].astype(np.float32), finished[best]

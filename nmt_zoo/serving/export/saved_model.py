@@ -52,8 +52,8 @@ from nmt_zoo.data_pipeline.tokenization.graph_tokenizers import graph_vocabulary
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.scoring import make_scorer
-from nmt_zoo.decoding.search.searcher import compiled_search, make_search
-from nmt_zoo.decoding.search.terms import EachSentence, SearchOptions, length_normaliser
+from nmt_zoo.decoding.search.engine import compiled_search, make_search
+from nmt_zoo.decoding.search.types import SearchOptions, SentenceOptions, length_normaliser
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
 from nmt_zoo.models.base import TranslationModel
 from nmt_zoo.serving.export.request_checks import (
@@ -196,10 +196,10 @@ class ServingModule(tf.Module):
     ) -> dict[str, tf.Tensor]:
         lines = lines_of(text, self.context_sentences)
         of_text = self._each(text, beam_size, length_penalty, n_best)
-        each = EachSentence(*(tf.gather(values, lines.value_rowids()) for values in of_text))
+        each = SentenceOptions(*(tf.gather(values, lines.value_rowids()) for values in of_text))
         # As `Translator`: if several are asked for, all are found, as some may have the same text.
         wanted = each._replace(n_best=tf.where(each.n_best > 1, each.beam_size, 1))
-        wanted = EachSentence(*map(not_without_rows, wanted))
+        wanted = SentenceOptions(*map(not_without_rows, wanted))
         found = self._hypotheses(self._encoded_lines(lines), self._search_each, wanted)
         size = tf.shape(found.ids)
         texts = tf.reshape(self.target.decode(tf.reshape(found.ids, [-1, size[2]])), size[:2])
@@ -225,7 +225,7 @@ class ServingModule(tf.Module):
         }
 
     def _each(self, text, beam_size, length_penalty, n_best):
-        """Returns the `EachSentence` of a request; refuses options out of range."""
+        """Returns the `SentenceOptions` of a request; refuses options out of range."""
         beam_size = option("beam_size", beam_size, text, self.options.beam_size)
         length_penalty = option("length_penalty", length_penalty, text, self.options.length_penalty)
         n_best = option("n_best", n_best, text, 1)
@@ -237,7 +237,7 @@ class ServingModule(tf.Module):
         length_penalty = valid(length_penalty, ~is_good, message)
         message = "n_best[{}] is {}, not from 1 to the beam_size of the row"
         n_best = valid(n_best, (n_best < 1) | (n_best > beam_size), message)
-        return EachSentence(beam_size, length_penalty, n_best)
+        return SentenceOptions(beam_size, length_penalty, n_best)
 
     @tf.function(input_signature=[_IDS, _INTEGERS], autograph=False)
     def translate_ids(

@@ -23,7 +23,7 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.decoding.search.compiled import ROWS
-from nmt_zoo.decoding.search.terms import padded
+from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.decoding.translator import Translation
 from nmt_zoo.models.base import TranslationModel
 from nmt_zoo.serving.export import saved_model_client

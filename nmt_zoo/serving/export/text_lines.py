@@ -5,7 +5,7 @@ import tensorflow as tf
 from nmt_zoo.data_pipeline.documents import SEPARATOR
 from nmt_zoo.data_pipeline.text_form import SPACES
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
-from nmt_zoo.decoding.search.terms import Hypotheses, length_normaliser
+from nmt_zoo.decoding.search.types import Hypotheses, length_normaliser
 
 
 def lines_of(text: tf.Tensor, context_sentences: int = 0) -> tf.RaggedTensor:

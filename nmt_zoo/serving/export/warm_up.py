@@ -17,7 +17,7 @@ from tensorflow.core.framework.tensor_pb2 import TensorProto
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.decoding.search.compiled import ROWS, WIDTHS, size_for
-from nmt_zoo.decoding.search.terms import padded
+from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.serving.export.request_checks import DEFAULT
 from nmt_zoo.serving.export.server_files import EXTRA
 

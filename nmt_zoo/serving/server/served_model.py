@@ -17,7 +17,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 from nmt_zoo.decoding.explorer.page import model_data
 from nmt_zoo.decoding.explorer.sentence import maps_of, with_alignment
 from nmt_zoo.decoding.scoring import make_scorer
-from nmt_zoo.decoding.search.terms import length_normaliser, padded
+from nmt_zoo.decoding.search.types import length_normaliser, padded
 from nmt_zoo.decoding.text.remarks import TextRemarks
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.decoding.translator import NO_MEMORY, TOO_LONG, Translator

@@ -9,8 +9,8 @@ from nmt_zoo.configuration.options import LENGTH_PENALTY
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.decoding.scores import USUAL, ZERO, corpus_scores, p_values
-from nmt_zoo.decoding.search.searcher import make_search
-from nmt_zoo.decoding.search.terms import EachSentence, SearchOptions, padded
+from nmt_zoo.decoding.search.engine import make_search
+from nmt_zoo.decoding.search.types import SearchOptions, SentenceOptions, padded
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
 from nmt_zoo.models.base import Searchable
 
@@ -49,7 +49,7 @@ class PenaltyChoice:
     @property
     def is_possible(self) -> bool:
         """True if there are enough lines, and the model has steps to which a penalty applies."""
-        return not self.model.own_search and len(self.pairs) >= LEAST_LINES
+        return not self.model.decoder_class and len(self.pairs) >= LEAST_LINES
 
     def __call__(self, is_late: Callable[[], bool] = lambda: False) -> dict[str, Any] | None:
         """Translates with every penalty.
@@ -68,7 +68,7 @@ class PenaltyChoice:
             here = self.pairs[count : count + _LINES_AT_ONCE]
             count += len(here)
             rows = [(penalty, ids) for penalty in PENALTIES for ids, _ in here]
-            each = EachSentence(
+            each = SentenceOptions(
                 beam_size=tf.fill([len(rows)], options.beam_size),
                 length_penalty=tf.constant([penalty for penalty, _ in rows], tf.float32),
                 n_best=tf.ones([len(rows)], tf.int32),

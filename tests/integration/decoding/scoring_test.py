@@ -75,7 +75,7 @@ def model(tokenizer):
 
 @pytest.fixture(scope="module")
 def found(model, tokenizer):
-    return Translator(model, tokenizer, beam_size=3).translate(LINES, 3)
+    return Translator.of(model, tokenizer, beam_size=3).translate(LINES, 3)
 
 
 @pytest.mark.parametrize("batch_size", [1, 32])

@@ -13,7 +13,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.scoring import Scorer
-from nmt_zoo.decoding.search.terms import length_normaliser, padded
+from nmt_zoo.decoding.search.types import length_normaliser, padded
 from nmt_zoo.decoding.translator import NO_MEMORY, TOO_LONG, Translator
 from nmt_zoo.serving.export import saved_model, saved_model_check, saved_model_client
 from nmt_zoo.serving.export.saved_model import ServingModule
@@ -51,8 +51,8 @@ def parts(request):
 @with_words
 @pytest.mark.parametrize("num_threads", [1, 2])
 def test_order_batches_and_threads_change_nothing(parts, num_threads):
-    at_once = Translator(*parts, batch_size=3, num_threads=num_threads).translate(LINES)
-    singly = Translator(*parts, batch_size=1).translate(LINES[::-1])[::-1]
+    at_once = Translator.of(*parts, batch_size=3, num_threads=num_threads).translate(LINES)
+    singly = Translator.of(*parts, batch_size=1).translate(LINES[::-1])[::-1]
     for one, other in zip(at_once, singly, strict=True):
         assert one[0].ids == other[0].ids
         assert one[0].score == pytest.approx(other[0].score, abs=1e-4)
@@ -60,7 +60,7 @@ def test_order_batches_and_threads_change_nothing(parts, num_threads):
 
 @with_words
 def test_a_first_sentence_alone_is_translated_without_a_graph_and_like_the_next(parts):
-    translator = Translator(*parts, beam_size=3)
+    translator = Translator.of(*parts, beam_size=3)
     (first,), (again,) = (translator.translate([LINES[2]], n_best=3) for _ in range(2))
     assert [t.ids for t in first] == [t.ids for t in again]
     np.testing.assert_allclose([t.score for t in first], [t.score for t in again], atol=1e-5)
@@ -68,23 +68,23 @@ def test_a_first_sentence_alone_is_translated_without_a_graph_and_like_the_next(
 
 @with_words
 def test_one_line_in_is_one_line_out_and_empty_stays_empty(parts):
-    results = Translator(*parts).translate(LINES)
+    results = Translator.of(*parts).translate(LINES)
     assert len(results) == len(LINES)
     assert [best[0].text for best in results][1] == ""
     assert results[1][0].score == 0.0 and results[1][0].finished
-    assert Translator(*parts).translate([]) == []
+    assert Translator.of(*parts).translate([]) == []
 
 
 @with_words
 def test_n_best_are_distinct_and_the_best_is_first(parts):
-    for best in Translator(*parts, beam_size=4).translate([LINES[0], LINES[2]], n_best=4):
+    for best in Translator.of(*parts, beam_size=4).translate([LINES[0], LINES[2]], n_best=4):
         assert 1 < len({t.text for t in best}) == len(best) <= 4
         scores = [t.score for t in best if t.finished]
         assert scores == sorted(scores, reverse=True)
 
 
 def test_a_text_of_unknown_words_is_named(parts):
-    translator = Translator(*parts)
+    translator = Translator.of(*parts)
     translator.check_known(LINES, "in.en")
     if parts[1].kind == "bpe":  # BPE spells every word in bytes, so no word is unknown.
         translator.check_known(["", LINES[3]], "in.en")
@@ -137,7 +137,7 @@ def tokenizer():
 
 
 def echoing(tokenizer, model=Echo, **options):
-    return Translator(model(len(tokenizer.source)), tokenizer, beam_size=1, **options)
+    return Translator.of(model(len(tokenizer.source)), tokenizer, beam_size=1, **options)
 
 
 def test_a_line_above_the_limit_is_left_untranslated_or_translated_in_parts(tokenizer):
@@ -213,7 +213,7 @@ def served(saved):
 
 @pytest.fixture(scope="module")
 def expected(parts):
-    return Translator(*parts, beam_size=3).translate(LINES)
+    return Translator.of(*parts, beam_size=3).translate(LINES)
 
 
 def test_saved_model_translates_as_the_translator(served, expected):
@@ -244,7 +244,7 @@ def test_saved_model_translates_each_row_with_its_own_options(parts, served):
             "beam_size": 3 if beam_size < 0 else beam_size,
             "length_penalty": 0.6 if length_penalty < 0 else length_penalty,
         }
-        expected = Translator(*parts, **search).translate(LINES, n_best=max(n_best, 1))
+        expected = Translator.of(*parts, **search).translate(LINES, n_best=max(n_best, 1))
         for row, best in zip(range(place, len(rows), len(options)), expected, strict=True):
             count, texts = found["count"][row], found["translation"][row]
             assert [text.decode() for text in texts[:count]] == [t.text for t in best]
@@ -393,7 +393,7 @@ ALIKE = ["one dog .", "one\tdog\u00a0.", "\ufeffone  do\u00adg\u200b .\u2028", "
 
 
 def test_every_line_of_a_text_is_translated_and_line_feeds_at_its_ends_are_not_lines(parts):
-    translator = Translator(*parts, beam_size=3)
+    translator = Translator.of(*parts, beam_size=3)
     found = translator.translate(TEXTS, n_best=2)
     for text, best in zip(TEXTS, found, strict=True):
         lines = text.strip().split("\n")
@@ -401,13 +401,14 @@ def test_every_line_of_a_text_is_translated_and_line_feeds_at_its_ends_are_not_l
         assert best[0].text == "\n".join(one[0].text for one in alone)
         assert best[0].log_prob == pytest.approx(sum(one[0].log_prob for one in alone), abs=1e-4)
         assert len(best) == (len(alone[0]) if len(lines) == 1 else 1)
-    translator.max_input_tokens = 3  # "one dog" has more, as pieces or as words.
+    # "one dog" has more, as pieces or as words.
+    translator.options = translator.options._replace(max_input_tokens=3)
     assert translator.translate(["dog\none dog one dog"])[0][0].problem == TOO_LONG
 
 
 def test_saved_model_translates_texts_of_several_lines_as_the_translator(parts, served):
     for n_best in (1, 3):
-        found = Translator(*parts, beam_size=3).translate(TEXTS, n_best=n_best)
+        found = Translator.of(*parts, beam_size=3).translate(TEXTS, n_best=n_best)
         best = [(one.text.encode(), one.score) for one, *_ in found]
         answer = served("translate", asked(TEXTS, *[(3, 0.6, n_best)] * len(TEXTS)))
         assert answer["count"].tolist() == [len(some) for some in found]
@@ -428,10 +429,10 @@ def test_texts_that_look_alike_are_alike_everywhere(parts, served):
     assert {(other.log_prob, *other.ids) for other in others} == {(scored.log_prob, *scored.ids)}
     answer = served("score", {"source": ALIKE, "target": ALIKE[::-1]})
     assert len(set(answer["log_prob"].tolist())) == 1
-    assert len({best[0].text for best in Translator(*parts).translate(ALIKE[:3])}) == 1
+    assert len({best[0].text for best in Translator.of(*parts).translate(ALIKE[:3])}) == 1
     assert len({*served("serving_default", {"text": ALIKE[:3]})["translation"]}) == 1
     blank = ["\u00a0", "\u200b\ufeff", "\u3000\t", "\u2028"]
-    assert [best[0].text for best in Translator(*parts).translate(blank)] == [""] * 4
+    assert [best[0].text for best in Translator.of(*parts).translate(blank)] == [""] * 4
     assert not any(served("serving_default", {"text": blank})["translation"])
 
 

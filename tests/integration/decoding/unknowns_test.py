@@ -43,7 +43,7 @@ def model(tokenizer):
 
 def translate(model, tokenizer, lexicon=None):
     replacer = UnknownReplacer(model, tokenizer, lexicon)
-    results = Translator(model, tokenizer, beam_size=2, unknowns=replacer).translate(LINES, 2)
+    results = Translator.of(model, tokenizer, beam_size=2, unknowns=replacer).translate(LINES, 2)
     return results, replacer.counts
 
 
@@ -94,14 +94,14 @@ def test_a_lexicon_translates_the_words_it_has(model, tokenizer):
 def test_replacements_are_counted_in_what_is_written_alone(model, tokenizer):
     for options in ({"beam_size": 4}, {"beam_size": 4, "mbr": 4, "split_sentences": True}):
         replacer = UnknownReplacer(model, tokenizer)
-        translator = Translator(model, tokenizer, unknowns=replacer, **options)
+        translator = Translator.of(model, tokenizer, unknowns=replacer, **options)
         results = translator.translate([*LINES, "zebra sees zebra. The zebra runs."], 2)
         written = sum(t.ids.count(UNK_ID) for translations in results for t in translations)
         assert written and replacer.counts == {"copied": written}
 
 
 def test_without_it_no_unknown_word_is_emitted(model, tokenizer):
-    for translations in Translator(model, tokenizer, beam_size=2).translate(LINES, 2):
+    for translations in Translator.of(model, tokenizer, beam_size=2).translate(LINES, 2):
         assert not any(UNK_ID in translation.ids for translation in translations)
 
 

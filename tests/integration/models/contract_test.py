@@ -112,7 +112,7 @@ def tiny_cases():
     seen, cases = [], {}
     for preset in models.preset_names():
         model_class = models.PRESETS[preset][0]
-        if model_class.own_search:  # It has none of the methods tested here.
+        if model_class.decoder_class:  # It has none of the methods tested here.
             continue
         overrides = {**TINY[model_class], **TINY_PRESETS.get(preset, {})}
         tiny = (model_class, {**models.preset_settings(preset), **overrides})

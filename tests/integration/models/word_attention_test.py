@@ -211,7 +211,7 @@ def test_attention_translates_what_a_table_of_words_cannot():
     english = WordVocabulary([*SPECIALS, "why", "for", "what"])
     found = {}
     for name, model in (("attention", attention), ("table", table)):
-        translator = Translator(model, Tokenizer("word", spanish, english))
+        translator = Translator.of(model, Tokenizer("word", spanish, english))
         best = translator.translate(["por qué", "por", "qué"])
         found[name] = [translations[0].text for translations in best]
     assert found == {"attention": ["why", "for", "what"], "table": ["why", "why", "why"]}

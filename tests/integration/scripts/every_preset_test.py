@@ -18,7 +18,7 @@ import pytest
 from nmt_zoo import models
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.decoding.alignment.links import read_alignments
-from nmt_zoo.decoding.search.terms import length_normaliser, padded
+from nmt_zoo.decoding.search.types import length_normaliser, padded
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.models.ibm import AlignmentModel
@@ -96,7 +96,7 @@ def pytest_generate_tests(metafunc):
     presets = [
         pytest.param(name, marks=[] if name in quick else pytest.mark.slow)
         for name in models.preset_names()
-        if not models.model_class(name).own_search  # See phrases_test.py.
+        if not models.model_class(name).decoder_class  # See phrases_test.py.
     ]
     metafunc.parametrize("trained", presets, indirect=True, scope="module")
 

@@ -38,7 +38,7 @@ def corpus(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "preset", [name for name in models.preset_names() if not models.model_class(name).own_search]
+    "preset", [name for name in models.preset_names() if not models.model_class(name).decoder_class]
 )
 def test_a_hundred_lines_are_translated_alike(preset, folder, corpus, translate_in_c, capsys):
     path, text = folder / preset, folder / "lines"

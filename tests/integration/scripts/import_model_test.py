@@ -17,7 +17,7 @@ import sentencepiece
 import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.decoding.search.terms import padded
+from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.pretrained.importing import import_model
@@ -162,7 +162,7 @@ def test_a_model_may_have_a_vocabulary_for_each_side(made, tmp_path):
 def test_the_search_begins_with_the_language_and_every_way_to_run_agrees(made, kind, capsys):
     _, _, _, run = made[kind]
     model, tokenizer, _ = ModelDirectory(run).load()
-    translator = Translator(model, tokenizer, beam_size=2, max_length_extra=4)
+    translator = Translator.of(model, tokenizer, beam_size=2, max_length_extra=4)
     found = [some[0] for some in translator.translate(["the dog runs .", "", "big house"])]
     if kind in CODES:
         sign = tokenizer.target.language_token
@@ -253,7 +253,7 @@ def test_marians_own_form_is_read_as_ctranslate2_reads_it(made, tmp_path):
     theirs = package.Translator(str(tmp_path / "converted")).translate_batch(
         pieces, beam_size=1, min_decoding_length=0, max_decoding_length=12, disable_unk=True
     )
-    translator = Translator(
+    translator = Translator.of(
         model, tokenizer, beam_size=1, max_length_factor=0.0, max_length_extra=12
     )
     found = [some[0].ids for some in translator.translate(lines)]

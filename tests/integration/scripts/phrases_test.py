@@ -92,8 +92,8 @@ def test_finds_several_different_translations_best_first(trained, folder, preset
 
 def test_neighbours_change_nothing(trained):
     model, tokenizer, _ = ModelDirectory(trained).load()
-    together = Translator(model, tokenizer).translate(LINES)
-    alone = [Translator(model, tokenizer).translate([line])[0] for line in LINES]
+    together = Translator.of(model, tokenizer).translate(LINES)
+    alone = [Translator.of(model, tokenizer).translate([line])[0] for line in LINES]
     assert together == alone
 
 

@@ -97,7 +97,7 @@ def test_every_row_has_options_of_its_own(server, loaded):
             for default, values in zip(usual, options.values(), strict=False)
         )
         search = {"beam_size": beam_size, "length_penalty": penalty}
-        ((*expected,),) = Translator(model, tokenizer, **search).translate([line], 2)
+        ((*expected,),) = Translator.of(model, tokenizer, **search).translate([line], 2)
         count = answer["count"][row]
         texts = [translation.text for translation in expected[:count]]
         assert answer["translation"][row] == texts + [""] * (2 - count)

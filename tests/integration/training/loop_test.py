@@ -491,7 +491,7 @@ def test_evaluation_is_the_perplexity_a_token_and_sacrebleu_of_greedy_output(
 ):
     model = transformer_directory.new_model()
     update = Gradient(model, adam(learning_rate=1e-3, warmup_steps=10))
-    translator = Translator(model, tokenizer, beam_size=1)
+    translator = Translator.of(model, tokenizer, beam_size=1)
     found = Evaluator(update, translator, corpus, *text, max_tokens=64)()
 
     total = tokens = 0
@@ -510,7 +510,7 @@ def test_evaluation_is_the_perplexity_a_token_and_sacrebleu_of_greedy_output(
 
 def test_lines_without_a_reference_are_not_translated(directory, corpus, tokenizer, text):
     update = Gradient(directory.new_model(), adam(learning_rate=1e-3, warmup_steps=10))
-    translator = Translator(update.model, tokenizer, beam_size=1)
+    translator = Translator.of(update.model, tokenizer, beam_size=1)
     blank = ["\u00a0" if i % 2 else line for i, line in enumerate(text[1])]
     found = Evaluator(update, translator, corpus, text[0], blank, max_tokens=64)()
     half = Evaluator(update, translator, corpus, text[0][::2], text[1][::2], max_tokens=64)()
@@ -520,7 +520,7 @@ def test_lines_without_a_reference_are_not_translated(directory, corpus, tokeniz
 
 def test_each_of_several_texts_has_its_scores(directory, corpus, tokenizer, text):
     update = Gradient(directory.new_model(), adam(learning_rate=1e-3, warmup_steps=10))
-    translator = Translator(update.model, tokenizer, beam_size=1)
+    translator = Translator.of(update.model, tokenizer, beam_size=1)
     names = ["ab"[i % 2] for i in range(corpus.num_pairs)]
     whole = Evaluator(update, translator, corpus, *text, max_tokens=64)()
     found = Evaluator(update, translator, corpus, *text, max_tokens=64, names=names)()
@@ -553,7 +553,7 @@ def test_a_line_too_long_for_a_picture_is_validated_without_one(
 ):
     model = directory.new_model()
     update = Gradient(model, adam(learning_rate=1e-3, warmup_steps=10))
-    translator = Translator(model, tokenizer, beam_size=1)
+    translator = Translator.of(model, tokenizer, beam_size=1)
     for repeats, is_drawn in ((1, True), (500, False)):
         lines = [[" ".join([side[0]] * repeats)] for side in text]
         found = Evaluator(update, translator, corpus, *lines, max_tokens=64)()
@@ -608,7 +608,7 @@ def test_the_length_penalty_is_chosen_for_the_best_weights(directory, corpus, te
     assert f"length penalty {chosen['length_penalty']:g} from now on" in capsys.readouterr().err
     model, tokenizer, config = directory.load()
     assert config["length_penalty"] == chosen["length_penalty"]
-    translator = Translator(model, tokenizer, beam_size=4, length_penalty=2.0)
+    translator = Translator.of(model, tokenizer, beam_size=4, length_penalty=2.0)
     outputs = [best[0].text for best in translator.translate(text[0])]
     bleu = sacrebleu.corpus_bleu(outputs, [text[1]]).score
     assert dict(chosen["bleu"])[2.0] == pytest.approx(bleu)
@@ -715,6 +715,6 @@ def test_a_perplexity_beyond_all_floats_is_not_finite_and_nothing_is_translated(
     for weight in model.weights:
         weight.assign(np.full(weight.shape, 1e30))
     update = Gradient(model, adam(learning_rate=1e-3, warmup_steps=10))
-    found = Evaluator(update, Translator(model, tokenizer, beam_size=1), corpus, *text, 64)()
+    found = Evaluator(update, Translator.of(model, tokenizer, beam_size=1), corpus, *text, 64)()
     assert not found.is_finite and found.bleu is None and not found.samples
     assert perplexity(1000.0) == math.inf and perplexity(2.0) == pytest.approx(math.exp(2))

@@ -47,6 +47,8 @@ def test_learns(task, tmp_path):
         for batch in batches(corpus, Batching(1024), seed=1, epoch=epoch):
             update.step(batch)
     source, target = examples(task, 500, seed=2)
-    outputs = [best[0].text for best in Translator(model, tokenizer, beam_size=1).translate(source)]
+    outputs = [
+        best[0].text for best in Translator.of(model, tokenizer, beam_size=1).translate(source)
+    ]
     right = sum(a == b for a, b in zip(outputs, target, strict=True))
     assert right >= 0.98 * len(target), f"{right} of {len(target)}"

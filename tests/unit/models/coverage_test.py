@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo.decoding.search.beam_search import beam_search
-from nmt_zoo.decoding.search.terms import SearchOptions, SpecialIds
+from nmt_zoo.decoding.search.types import SearchOptions, SpecialIds
 from nmt_zoo.models.coverage import CoverageModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.layers.translation_length import TranslationLength

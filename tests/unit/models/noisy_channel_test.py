@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
 from nmt_zoo.decoding.scoring import make_scorer
-from nmt_zoo.decoding.search.searcher import Searcher, Sentence
-from nmt_zoo.decoding.search.terms import SearchOptions
+from nmt_zoo.decoding.search.engine import GraphEngine, Sentence
+from nmt_zoo.decoding.search.types import SearchOptions
 from nmt_zoo.models import SettingError
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import IMPOSSIBLE, NgramLanguageModel
@@ -109,7 +109,7 @@ def test_words_that_are_asked_for_are_considered(channel, language_model, name):
     unlikely = next(word for word in range(4, VOCAB - 1) if logits[word] < IMPOSSIBLE / 2)
     asked = {"prefix": (unlikely,)} if name == "prefix" else {"required": ([unlikely],)}
     words = WordVocabulary([*SPECIALS, *map(str, range(4, VOCAB))])
-    searcher = Searcher(model, SearchOptions(beam_size=2), words)
+    searcher = GraphEngine(model, SearchOptions(beam_size=2), words)
     (found,) = searcher.search([Sentence(without_padding(source.numpy()[0]), **asked)], 1)
     ids = without_padding(found.ids[0])
     assert unlikely in ids and found.log_probs[0] > -1e8

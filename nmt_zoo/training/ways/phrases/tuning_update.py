@@ -12,7 +12,6 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.parallel import map_in_order
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID
-from nmt_zoo.decoding.search.own_search import copied_words
 from nmt_zoo.model_directory.directory import model_arrays
 from nmt_zoo.training.ways.base import Options, WayOfTraining
 from nmt_zoo.training.ways.phrases import tuning
@@ -133,7 +132,7 @@ class Tuning(WayOfTraining):
         reference = tuning.ngram_counts(self._words([reference], self.tokenizer.target)[0])
         words_of_source = self._words([line], self.tokenizer.source)[0]
         for translation in translations:
-            words = copied_words(translation, words_of_source)
+            words = translation.words(words_of_source, UNK_ID)
             key = tuple(words), tuple(np.round(translation.features, 4))
             if key not in self.found[row]:
                 counts = tuning.match_counts(words, reference)

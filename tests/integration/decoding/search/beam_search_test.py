@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo import models
-from nmt_zoo.decoding.search.terms import EachSentence, length_normaliser
+from nmt_zoo.decoding.search.types import SentenceOptions, length_normaliser
 from tests.tiny import Echo, Markov, echo_batch, traced_search
 
 PAD, UNK, BOS, EOS = range(4)
@@ -170,7 +170,7 @@ def test_each_sentence_may_have_a_beam_and_a_length_penalty_of_its_own():
     which = np.arange(1000, dtype=np.int32)[:, None]
     of_rows = [np.resize(values, 1000) for values in zip(*asked, strict=True)]
     dtypes = np.int32, np.float32, np.int32
-    each = EachSentence(*(v.astype(d) for v, d in zip(of_rows, dtypes, strict=True)))
+    each = SentenceOptions(*(v.astype(d) for v, d in zip(of_rows, dtypes, strict=True)))
     together = search(Markov(1), tf.constant(which), beam_size=5, limit=8, n_best=each)
     for place, (beam_size, alpha, n_best) in enumerate(asked):
         rows = which[place :: len(asked)]

@@ -7,13 +7,13 @@ import tensorflow as tf
 from nmt_zoo import models
 from nmt_zoo.decoding.search import compiled
 from nmt_zoo.decoding.search.compiled import Programs, Size, size_for
-from nmt_zoo.decoding.search.searcher import Searcher, compiled_search, make_search
-from nmt_zoo.decoding.search.terms import (
+from nmt_zoo.decoding.search.engine import GraphEngine, compiled_search, make_search
+from nmt_zoo.decoding.search.types import (
     ALWAYS,
     AUTO,
-    EachSentence,
     SearchOptions,
     Sentence,
+    SentenceOptions,
     padded,
 )
 
@@ -76,7 +76,7 @@ def test_sentences_with_options_of_their_own_in_a_graph():
     for start, count in (0, 1), (0, 2), (1, 2), (0, 4):  # Four are too many for a program.
         chosen = slice(start, start + count)
         sources = padded(SOURCES[chosen])
-        each = EachSentence(
+        each = SentenceOptions(
             beam_size=tf.constant([1, 3, 2, 3][chosen]),
             length_penalty=tf.constant([0.0, 0.6, 1.0, 0.3][chosen]),
             n_best=tf.ones([count], tf.int32),
@@ -91,7 +91,9 @@ def test_a_searcher_that_compiles_finds_what_others_find(compiles, monkeypatch):
     monkeypatch.setattr(compiled, "_PAYS", 1e-9)  # The first search pays for the program.
     model = models.create("transformer_tiny", 60, 60, **TRANSFORMER)
     sentences = [Sentence(source, number) for number, source in enumerate(SOURCES[:2])]
-    plain, searcher = (Searcher(model, OPTIONS, None, compiles=c) for c in ("never", compiles))
+    plain, searcher = (
+        GraphEngine(model, OPTIONS._replace(compile=c), None) for c in ("never", compiles)
+    )
     expected = plain.search(sentences, 1)
     size = size_for(2, 17)
     for _ in range(2):  # By the graph, then by the program.

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.decoding.search import groups
-from nmt_zoo.decoding.search.searcher import make_search
-from nmt_zoo.decoding.search.terms import Hypotheses, SearchOptions
+from nmt_zoo.decoding.search.engine import make_search
+from nmt_zoo.decoding.search.types import Hypotheses, SearchOptions
 from tests.tiny import Echo, echo_batch
 
 

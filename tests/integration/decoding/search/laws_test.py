@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID
 from nmt_zoo.decoding.search import extension
-from nmt_zoo.decoding.search.searcher import make_search
-from nmt_zoo.decoding.search.terms import EachSentence, SearchOptions
+from nmt_zoo.decoding.search.engine import make_search
+from nmt_zoo.decoding.search.types import SearchOptions, SentenceOptions
 from tests.tiny import Markov
 
 SOURCE = np.arange(4, 1000, dtype=np.int32)[:, None]
@@ -29,7 +29,7 @@ def search(alpha=0.6, source=SOURCE, n_best=BEAM, required=None, **options):
     options = {"max_length_factor": 0.0, "max_length_extra": 8, **options}
     options = SearchOptions(BEAM, alpha, **options)
     given = {} if required is None else {"required": np.tile(required, [len(source), 1, 1])}
-    each = isinstance(n_best, EachSentence)
+    each = isinstance(n_best, SentenceOptions)
     found = make_search(Markov(1), options, tuple(given), NO_JOINTS, each_sentence=each)
     return tf.nest.map_structure(
         lambda t: t.numpy(), found(source, n_best, *([given] if given else []))
@@ -41,7 +41,7 @@ def without_a_stop(monkeypatch):
     monkeypatch.setattr(
         extension,
         "is_certain",
-        lambda hypotheses, *_: tf.zeros_like(hypotheses.last_ids[:, 0]) > 0,
+        lambda setup, unfinished, *_: tf.zeros_like(unfinished.limit) > 0,
     )
 
 
@@ -61,7 +61,7 @@ def test_a_search_ends_with_the_best_that_its_beam_finds(monkeypatch, alpha, mos
 def test_each_sentence_of_a_mixed_batch_ends_by_the_same_rule():
     alphas = np.resize([0.0, 0.6, 1.5], len(SOURCE)).astype(np.float32)
     beams = np.full(len(SOURCE), BEAM, np.int32)
-    together = search(n_best=EachSentence(beams, alphas, np.ones_like(beams)))
+    together = search(n_best=SentenceOptions(beams, alphas, np.ones_like(beams)))
     for place in range(3):
         alone = search(float(alphas[place]), SOURCE[place::3], n_best=1)
         np.testing.assert_array_equal(together.ids[place::3, 0], alone.ids[:, 0])

@@ -20,6 +20,7 @@ from nmt_zoo.decoding.search.phrases import (
     piece_texts,
     word_joints,
 )
+from nmt_zoo.decoding.search.processors import Partial
 
 PIECES = {
     "words": (WordVocabulary, ["a", "b", "ab", "(a", "b)."]),
@@ -31,11 +32,12 @@ PHRASES = ["ab", "a b", "b a", "ä"]
 
 def is_barred(banned, ids, size):
     """Returns whether one of the tokens was impossible after those before it."""
-    reached = banned.start(1)
+    state = banned.start(tf.constant([0]))
     for token in ids:
-        if banned.bar(tf.zeros([1, size]), reached)[0, token] < 0:
+        partial = Partial(None, None, None, None, {"banned": state})
+        if banned(tf.zeros([1, size]), partial)[0, token] < 0:
             return True
-        reached = banned.follow(reached, tf.constant([token]))
+        state = banned.follow(state, tf.constant([token]))
     return False
 
 

@@ -17,8 +17,8 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     WordVocabulary,
 )
 from nmt_zoo.decoding.search.banned import banned_phrases
-from nmt_zoo.decoding.search.searcher import Searcher, Sentence
-from nmt_zoo.decoding.search.terms import SearchOptions, length_normaliser
+from nmt_zoo.decoding.search.engine import GraphEngine, Sentence
+from nmt_zoo.decoding.search.types import SearchOptions, length_normaliser
 
 BOS, WORDS = 2, (4, 5)
 VOCABULARY = WordVocabulary([*SPECIALS, "a", "b"])
@@ -90,7 +90,7 @@ def scored(model, source, targets, alpha, coverage=0.0):
 
 def searcher_of(model, n_best=WIDE, vocabulary=VOCABULARY, **options):
     sizes = {"beam_size": n_best, "max_length_factor": 0.0, "max_length_extra": LIMIT}
-    return Searcher(model, SearchOptions(**{**sizes, **options}), vocabulary)
+    return GraphEngine(model, SearchOptions(**{**sizes, **options}), vocabulary)
 
 
 def search(model, sentences, n_best=WIDE, vocabulary=VOCABULARY, **options):

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, SPECIALS, WordVocabulary
-from nmt_zoo.decoding.search.searcher import Searcher, Sentence
+from nmt_zoo.decoding.search.engine import GraphEngine, Sentence
 from nmt_zoo.decoding.search.shortlist import Shortlist, make_shortlist
-from nmt_zoo.decoding.search.terms import SearchOptions
+from nmt_zoo.decoding.search.types import SearchOptions
 from tests.tiny import SMALL
 
 SIZE = 60
@@ -40,7 +40,7 @@ def shortlist():
 
 def search(model, sources, shortlist, beam_size=3):
     options = SearchOptions(beam_size=beam_size, max_length_extra=4, shortlist=shortlist)
-    searcher = Searcher(model, options, VOCABULARY)
+    searcher = GraphEngine(model, options, VOCABULARY)
     return searcher.search([Sentence(source) for source in sources], beam_size)
 
 
@@ -74,7 +74,7 @@ def test_a_translation_consists_of_the_shortlist_of_its_own_sentence_and_has_its
 
 
 def test_batches_of_any_shape_use_one_graph(model, shortlist):
-    searcher = Searcher(model, SearchOptions(beam_size=2, shortlist=shortlist), VOCABULARY)
+    searcher = GraphEngine(model, SearchOptions(beam_size=2, shortlist=shortlist), VOCABULARY)
     for count in (2, 3):
         searcher.search([Sentence(source) for source in SOURCES[:count]], 1)
     [graph] = searcher._graphs.values()

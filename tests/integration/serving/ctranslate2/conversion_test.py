@@ -9,11 +9,17 @@ import pytest
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
-from nmt_zoo.decoding.search.searcher import make_search
-from nmt_zoo.decoding.search.terms import EachSentence, Hypotheses, SearchOptions, padded
-from nmt_zoo.decoding.translator import Translator
+from nmt_zoo.decoding.search.engine import make_search
+from nmt_zoo.decoding.search.types import (
+    Hypotheses,
+    SearchOptions,
+    Sentence,
+    SentenceOptions,
+    padded,
+)
+from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS, LineOptions, Translator, split_options
 from nmt_zoo.serving.ctranslate2 import conversion
-from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export
+from nmt_zoo.serving.ctranslate2.engine import CTranslate2Engine, CTranslate2Export
 from tests.tiny import SMALL, pairs
 
 REASON = "CTranslate2 is an optional package"
@@ -55,7 +61,7 @@ def make_model(kind, eos_logit=8.0, unk_logit=-20.0, **settings):
 
 
 def export(folder, model, tokenizer, **settings):
-    """Writes a model into a folder and loads it: (engine, tokenizer)."""
+    """Writes a model into a folder and loads it: (model, tokenizer)."""
     about = {
         "config": {"options": {"tokenizer": tokenizer.kind, "normalise": "nfc"}},
         "training": {},
@@ -71,20 +77,25 @@ def both(request, tmp_path_factory):
     pytest.importorskip("ctranslate2", reason=REASON)
     kind, settings = SETTINGS[request.param]
     model, tokenizer = make_model(kind, **settings)
-    engine, _ = export(tmp_path_factory.mktemp("ctranslate2"), model, tokenizer)
+    converted, _ = export(tmp_path_factory.mktemp("ctranslate2"), model, tokenizer)
     # One graph for beams of all sizes.
-    return make_search(model, SearchOptions(4), each_sentence=True), tokenizer, engine
+    return make_search(model, SearchOptions(4), each_sentence=True), tokenizer, converted
+
+
+def searched(model, source, options):
+    engine = CTranslate2Engine(model, options, MAX_INPUT_TOKENS)
+    return engine.search([Sentence(ids) for ids in source], options.beam_size)
 
 
 @pytest.mark.parametrize("beam_size, length_penalty", [(1, 0.6), (4, 0.0), (3, 1.0)])
 def test_the_engine_finds_the_hypotheses_of_our_search(both, beam_size, length_penalty):
-    search, tokenizer, engine = both
+    search, tokenizer, model = both
     source = tokenizer.source.encode(LINES)
-    asked = EachSentence(
+    asked = SentenceOptions(
         *([value] * len(LINES) for value in (beam_size, length_penalty, beam_size))
     )
     ours = search(padded(source), asked)
-    theirs = engine(source, beam_size, SearchOptions(beam_size, length_penalty))
+    theirs = searched(model, source, SearchOptions(beam_size, length_penalty))
     same_best = []
     for i, found in enumerate(theirs):
         expected = Hypotheses(*(values[i, :beam_size].numpy() for values in ours))
@@ -104,11 +115,13 @@ def test_the_engine_finds_the_hypotheses_of_our_search(both, beam_size, length_p
 def test_a_translator_with_an_engine_gives_text_as_without(tmp_path):
     pytest.importorskip("ctranslate2", reason=REASON)
     model, tokenizer = make_model("word", tie_embeddings="target")
-    engine, loaded = export(tmp_path, model, tokenizer)
+    converted, loaded = export(tmp_path, model, tokenizer)
     lines = ["", "\u00a0\ufeff", "dog " * 60, f"\u3000{LINES[0]}\u00ad", *LINES[:10]]
     settings = {"max_input_tokens": 40, "batch_size": 3, "beam_size": 3, "length_penalty": 0.0}
-    ours = Translator(model, tokenizer, **settings).translate(lines, n_best=2)
-    theirs = Translator(None, loaded, engine=engine, **settings).translate(lines, n_best=2)
+    ours = Translator.of(model, tokenizer, **settings).translate(lines, n_best=2)
+    search, of_lines = split_options(settings)
+    engine = CTranslate2Engine(converted, search, of_lines.max_input_tokens)
+    theirs = Translator(engine, loaded, of_lines).translate(lines, n_best=2)
     assert theirs[3][0].text == theirs[4][0].text and not theirs[1][0].text
     assert "Unicode normal form C" in (tmp_path / "README.md").read_text()
     for a, b in zip(ours, theirs, strict=True):
@@ -120,10 +133,10 @@ def test_a_translator_with_an_engine_gives_text_as_without(tmp_path):
 def test_unk_is_emitted_only_if_asked_for(tmp_path):
     pytest.importorskip("ctranslate2", reason=REASON)
     model, tokenizer = make_model("word", unk_logit=1.0, tie_embeddings="none")
-    engine, _ = export(tmp_path, model, tokenizer)
+    converted, _ = export(tmp_path, model, tokenizer)
     source = tokenizer.source.encode(LINES)
     for emit in (True, False):
-        found = engine(source, 1, SearchOptions(beam_size=2, emit_unknowns=emit))
+        found = searched(converted, source, SearchOptions(beam_size=2, emit_unknowns=emit))
         assert any((each.ids == 1).any() for each in found) == emit
 
 
@@ -132,7 +145,7 @@ def test_every_number_format_translates(quantization, tmp_path, capfd):
     package = pytest.importorskip("ctranslate2", reason=REASON)
     model, tokenizer = make_model("bpe")
     capfd.readouterr()
-    engine, _ = export(tmp_path, model, tokenizer, quantization=quantization)
+    converted, _ = export(tmp_path, model, tokenizer, quantization=quantization)
     printed = capfd.readouterr().err
     if quantization in package.get_supported_compute_types("cpu"):
         assert printed == ""
@@ -140,7 +153,7 @@ def test_every_number_format_translates(quantization, tmp_path, capfd):
         assert printed.startswith(f"{tmp_path}: exported in {quantization}, which")
         assert printed.count("\n") == 1 and "float32\n" in printed
     source = tokenizer.source.encode(LINES[:20])
-    found = engine(source, 1, SearchOptions(beam_size=1))
+    found = searched(converted, source, SearchOptions(beam_size=1))
     ours = make_search(model, SearchOptions(beam_size=1))(padded(source), 1)
     equal = [
         each.ids[0][each.ids[0] > 0].tolist() == ids[0][ids[0] > 0].tolist()
@@ -160,28 +173,30 @@ def test_other_models_are_refused_with_those_that_fit(preset):
 
 
 FOLLOWED = {"beam_size", "length_penalty", "emit_unknowns", "max_length_factor", "max_length_extra"}
-FOLLOWED |= {"first"}  # The sign of a language, which the tokenizer has.
+FOLLOWED |= {"compile", "first"}  # The sign of a language, which the tokenizer has.
 
 
 def test_an_option_that_the_engine_does_not_follow_is_refused(tmp_path):
     pytest.importorskip("ctranslate2", reason=REASON)
-    engine, tokenizer = export(tmp_path, *make_model("bpe"))
+    model, _ = export(tmp_path, *make_model("bpe"))
     for name in {*SearchOptions._field_defaults} - FOLLOWED:
         with pytest.raises(UserError, match=f"--{name}: CTranslate2 cannot search"):
-            Translator(None, tokenizer, engine=engine, **{name: 7})
+            CTranslate2Engine(model, SearchOptions()._replace(**{name: 7}), 100)
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
 def test_translations_may_be_as_long_as_the_positions_that_were_exported(positions, tmp_path):
     pytest.importorskip("ctranslate2", reason=REASON)
-    engine, tokenizer = export(tmp_path, *make_model("bpe", -20.0, positions=positions))
+    model, tokenizer = export(tmp_path, *make_model("bpe", -20.0, positions=positions))
+    options = SearchOptions(max_length_extra=21)
     if positions == "sinusoidal":
         with pytest.raises(UserError, match=r"translations of 101 tokens for lines of 40, .* 100;"):
-            Translator(None, tokenizer, engine=engine, max_length_extra=21)
+            CTranslate2Engine(model, options, MAX_INPUT_TOKENS)
     else:
-        Translator(None, tokenizer, engine=engine, max_length_extra=21)
-    limits = {"max_input_tokens": 10, "max_length_factor": 3.0, "max_length_extra": 70}
-    translator = Translator(None, tokenizer, engine=engine, beam_size=1, **limits)
+        CTranslate2Engine(model, options, MAX_INPUT_TOKENS)
+    options = SearchOptions(beam_size=1, max_length_factor=3.0, max_length_extra=70)
+    lines = LineOptions(max_input_tokens=10)
+    translator = Translator(CTranslate2Engine(model, options, 10), tokenizer, lines)
     line = next(line for line in LINES if len(tokenizer.source.encode([line])[0]) == 10)
     ((found,),) = translator.translate([line])
     assert not found.finished and len(found.ids) == 100
@@ -189,9 +204,10 @@ def test_translations_may_be_as_long_as_the_positions_that_were_exported(positio
 
 def test_the_engine_follows_length_limits(tmp_path):
     pytest.importorskip("ctranslate2", reason=REASON)
-    engine, tokenizer = export(tmp_path, *make_model("bpe", eos_logit=-20.0))
+    model, tokenizer = export(tmp_path, *make_model("bpe", eos_logit=-20.0))
     source = tokenizer.source.encode(LINES[:5])
-    found = engine(source, 1, SearchOptions(2, max_length_factor=0.5, max_length_extra=3))
+    options = SearchOptions(2, max_length_factor=0.5, max_length_extra=3)
+    found = searched(model, source, options)
     for each, ids in zip(found, source, strict=True):
         assert each.ids.shape == (2, len(ids) // 2 + 3) and not each.finished.any()
 

@@ -34,7 +34,7 @@ def test_the_scores_are_those_of_a_translator(model, tokenizer, text):
     bleu = dict(found["bleu"])
     assert set(bleu) == set(PENALTIES) and found["length_penalty"] in PENALTIES
     assert len(set(bleu.values())) > 1
-    translator = Translator(model, tokenizer, beam_size=4, length_penalty=PENALTIES[-1])
+    translator = Translator.of(model, tokenizer, beam_size=4, length_penalty=PENALTIES[-1])
     outputs = [best[0].text for best in translator.translate(text[0])]
     assert bleu[PENALTIES[-1]] == corpus_scores(outputs, [text[1]])["bleu"].score
 

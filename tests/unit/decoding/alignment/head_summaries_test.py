@@ -39,7 +39,7 @@ class Drawn:
     Each function returns the weights `[H, queries, keys]` of a sentence, without padding.
     """
 
-    own_search = False
+    decoder_class = None
     align_sizes = (0, 1)
 
     def __init__(self, **maps):

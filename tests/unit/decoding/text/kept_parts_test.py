@@ -139,7 +139,7 @@ def test_every_translation_has_each_part_once_whatever_the_model(tokenizer):
     model = models.create("transformer_tiny", size, size, **SMALL)
     keep = KeptParts("technical", tokenizer)
     lines = ["one {dog} . two a@b.org", "one dog", "", "<b> {0}"]
-    found = Translator(model, tokenizer, keep=keep).translate(lines, n_best=2)
+    found = Translator.of(model, tokenizer, keep=keep).translate(lines, n_best=2)
     for line, parts in ((0, ("{dog}", "a@b.org")), (3, ("<b>", "{0}"))):
         best = found[line][0]
         assert all(best.text.count(part) == 1 for part in parts)

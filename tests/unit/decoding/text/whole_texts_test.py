@@ -30,7 +30,7 @@ def translator():
     text = [list(side) for side in zip(*pairs(100), strict=True)]
     tokenizer = train_tokenizer("bpe", *text, vocab_size=300)
     model = Echo(len(tokenizer.source))
-    made = Translator(model, tokenizer, beam_size=1, batch_size=4, max_input_tokens=60)
+    made = Translator.of(model, tokenizer, beam_size=1, batch_size=4, max_input_tokens=60)
     made.model = model
     return made
 
@@ -88,7 +88,7 @@ def test_translations_that_are_kept_are_not_made_again(translator, tmp_path):
 def test_a_line_in_parts_is_kept_with_the_batch_of_its_last_part(translator, tmp_path):
     lines, path = ["Dog. Cat.", "Two cats see dogs. One dog sees cats."], tmp_path / "unfinished"
     options = {"beam_size": 1, "batch_size": 2, "split_sentences": True}
-    in_parts = Translator(translator.model, translator.tokenizer, **options)
+    in_parts = Translator.of(translator.model, translator.tokenizer, **options)
 
     def stop(count):
         if count:
@@ -109,7 +109,7 @@ class Diverged(Echo):
 
 def test_a_fault_names_the_line_of_the_whole_text(translator):
     tokenizer = translator.tokenizer
-    broken = Translator(Diverged(len(tokenizer.source)), tokenizer, beam_size=1)
+    broken = Translator.of(Diverged(len(tokenizer.source)), tokenizer, beam_size=1)
     text = windows(reader([*[""] * 10, "dog"]), 4)
     with pytest.raises(UserError, match="not numbers, for line 11:"):
         for window in text:
@@ -118,7 +118,7 @@ def test_a_fault_names_the_line_of_the_whole_text(translator):
 
 def test_only_a_text_that_begins_with_many_unknown_lines_is_refused():
     words = train_tokenizer("word", ["one dog"] * 2, ["one dog"] * 2)
-    translator = Translator(Echo(len(words.source)), words, beam_size=1)
+    translator = Translator.of(Echo(len(words.source)), words, beam_size=1)
 
     def translated(lines, size=None):
         remarks, written = Remarks(60, 60, 1, False), []
@@ -156,7 +156,7 @@ def test_json_lines_link_no_words_of_lines_in_parts_or_without_a_score(translato
     tokenizer = translator.tokenizer
     model = models.create("transformer_tiny", *[len(tokenizer.source)] * 2, **SMALL)
     lines = ["one dog", "big cat. " * 20, "two cats"]
-    parts = Translator(translator.model, tokenizer, beam_size=1, split_long_lines=True)
+    parts = Translator.of(translator.model, tokenizer, beam_size=1, split_long_lines=True)
     parts.max_input_tokens = 20
     results = parts.translate(lines)
     results[2] = [results[2][0]._replace(problem=TOO_LONG)]  # As a pair that is not scored.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nmt_zoo.decoding.search import constraints
+from nmt_zoo.decoding.search import processors
 
 VOCAB = 6
 
@@ -17,19 +17,19 @@ def scores(rows, seed=0):
 def test_a_token_that_would_repeat_an_ngram_is_impossible(n, length):
     ids = np.random.default_rng(n).integers(0, 3, size=(20, length)).astype(np.int32)
     before = scores(20)
-    found = constraints.bar_repeated_ngrams(before, ids, n).numpy()
+    found = processors.bar_repeated_ngrams(before, ids, n).numpy()
     for row in range(20):
         past = [tuple(ids[row, i : i + n]) for i in range(length - n + 1)]
         for token in range(VOCAB):
             ngram = (*ids[row, length - n + 1 :], token) if n > 1 else (token,)
             barred = len(ngram) == n and ngram in past
-            expected = constraints.IMPOSSIBLE if barred else before[row, token]
+            expected = processors.IMPOSSIBLE if barred else before[row, token]
             assert found[row, token] == np.float32(expected)
 
 
 def test_coverage_is_the_sum_of_logarithms_over_words():
     attended = np.array([[0.5, 2.0, 1.0], [1.0, 0.0, 3.0]], np.float32)
-    found = constraints.coverage_penalty(attended).numpy()
+    found = processors.Coverage(None, 1.0).penalty(attended).numpy()
     np.testing.assert_allclose(found, [np.log(0.5), np.log(1e-9)], rtol=1e-5)
 
 
@@ -56,7 +56,7 @@ def test_tokens_are_drawn_by_their_shares(temperature, top_k, top_p):
     count = 20_000
     for seed in range(3):
         one = scores(1, seed)
-        drawn = constraints.draw(
+        drawn = processors.draw(
             np.repeat(one, count, axis=0),
             random_bits(count, seed),
             temperature=temperature,
@@ -72,9 +72,9 @@ def test_tokens_are_drawn_by_their_shares(temperature, top_k, top_p):
 
 def test_an_impossible_token_is_never_drawn():
     before = scores(5)
-    before[:, 1:] = constraints.IMPOSSIBLE
+    before[:, 1:] = processors.IMPOSSIBLE
     noise = np.array([0, 1, -1, 2**31 - 1, -(2**31)], np.int32)
-    drawn = constraints.draw(before, noise, temperature=1.0, top_k=0, top_p=1.0)
+    drawn = processors.draw(before, noise, temperature=1.0, top_k=0, top_p=1.0)
     assert not drawn.numpy().any()
 
 
@@ -85,7 +85,7 @@ def test_rounding_changes_hardly_any_draw_from_a_large_vocabulary(options):
     log_probs = rng.normal(size=(1000, 3000)).astype(np.float32) * 3
     rounded = log_probs + rng.normal(size=log_probs.shape).astype(np.float32) * 2e-6
     drawn = [
-        constraints.draw(
+        processors.draw(
             some, random_bits(1000), temperature=temperature, top_k=top_k, top_p=top_p
         ).numpy()
         for some in (log_probs, rounded)

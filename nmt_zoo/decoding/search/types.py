@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -12,8 +12,6 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 
 if TYPE_CHECKING:  # At run time, TensorFlow is imported by the functions that need it.
     import tensorflow as tf
-
-    from nmt_zoo.models import StepOutput
 
 IMPOSSIBLE = -1e9  # Finite, so that sums and differences of impossible scores are never NaN.
 
@@ -78,15 +76,17 @@ class SearchOptions(NamedTuple):
     no_repeat_ngram: int = 0  # Length of n-grams that a translation has at most once; 0: none.
     coverage_penalty: float = 0.0  # Beta of Wu et al. 2016, equation 14; 0: none.
     sample: bool = False  # Whether tokens are drawn at random, not searched for; K is then 1.
-    temperature: float = 1.0  # Of draws, as top_k and top_p; see `constraints.draw`.
+    temperature: float = 1.0  # Of draws, as top_k and top_p; see `processors.draw`.
     top_k: int = 0
     top_p: float = 1.0
+    seed: int = 0  # Of draws.
     banned: Any = None  # `banned.BannedPhrases`, or None.
     shortlist: Any = None  # `shortlist.Shortlist`, or None: all tokens are scored.
-    rules: tuple = ()  # `decoding.search.rules.DecodingRule`s of the user's own.
+    rules: tuple = ()  # `rules.DecodingRule`s of the user's own.
     # Token with which every translation begins, such as the sign of its language; None: any. It
     # counts in scores, but not in `length_limit`.
     first: int | None = None
+    compile: str = NEVER  # When XLA compiles searches of few sentences, one of `COMPILE`.
 
     def length_limit(self, source_length: int | tf.Tensor) -> int | tf.Tensor:
         """Returns the most tokens of a translation, for the tokens of its source: int or int32."""
@@ -99,44 +99,33 @@ class SearchOptions(NamedTuple):
         limit = self.max_length_factor * tf.cast(source_length, tf.float32)
         return tf.cast(limit, tf.int32) + self.max_length_extra
 
-    def room(self, source_length: int | tf.Tensor) -> int | tf.Tensor:
+    def max_length(self, source_length: int | tf.Tensor) -> int | tf.Tensor:
         """Returns `length_limit` with the token `first`."""
         return self.length_limit(source_length) + (self.first is not None)
 
 
-class EachSentence(NamedTuple):
+class SentenceOptions(NamedTuple):
+    """Options in which the sentences of a batch differ."""
+
     beam_size: tf.Tensor  # [B] int32, 1 to K; a sentence is searched as with a beam of this size.
-    length_penalty: tf.Tensor  # [B] float32.
+    length_penalty: tf.Tensor | tuple  # [B] float32; () if all have that of `SearchOptions`.
     n_best: tf.Tensor  # [B] int32, 1 to `beam_size`.
 
+    @classmethod
+    def of(
+        cls,
+        options: SearchOptions,
+        n_best: int | tf.Tensor | SentenceOptions | None,
+        batch_size: int | tf.Tensor,
+    ) -> SentenceOptions:
+        """Gives all sentences the same options, unless `n_best` has options for each already."""
+        if isinstance(n_best, SentenceOptions):
+            return n_best
+        import tensorflow as tf
 
-class Chooser(Protocol):
-    """A rule for the extensions to follow, other than their probability.
-
-    L live hypotheses of A sentences are extended by `width` tokens each.
-    """
-
-    def candidates(self, output: StepOutput, width: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns `(logits, tokens)`, `[A * L, width]` or wider, of the extensions to look at."""
-        ...
-
-    def of(self, output: StepOutput, log_probs: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
-        """Returns numbers shaped as `log_probs` `[A, L * width]`, larger for what comes first."""
-        ...
-
-
-class Guests(NamedTuple):
-    """What a search does besides following the most probable hypotheses; nothing by default."""
-
-    # Choose K more live hypotheses of each sentence from what the first K leave. The first K are
-    # chosen as if there were no others, so banks only add to what a search finds.
-    banks: Chooser | None = None
-    # `StepOutput -> [N]`: what is added to the scores of hypotheses that end with this step's
-    # token, before the K finished ones are ranked. It has no part in which hypotheses are followed,
-    # finished or kept.
-    ending: Callable[[StepOutput], tf.Tensor] | None = None
-    # [C] int32, the token that each column of the logits scores; None: its number.
-    tokens: tf.Tensor | None = None
+        counts = options.beam_size, options.beam_size if n_best is None else n_best
+        beam_size, n_best = (tf.fill([batch_size], count) for count in counts)
+        return cls(beam_size, (), n_best)
 
 
 def length_normaliser(
@@ -159,3 +148,18 @@ def padded(sentences: Sequence[Sequence[int]]) -> np.ndarray:
     for row, sentence in zip(ids, sentences, strict=True):
         row[: len(sentence)] = sentence
     return ids
+
+
+class Engine(Protocol):
+    """What searches for translations: a graph of TensorFlow, CTranslate2, or a model's decoder."""
+
+    options: SearchOptions
+    refusal: str  # Why it takes no sentences with prefixes or required phrases; "": it does.
+
+    def search(self, sentences: Sequence[Sentence], n_best: int) -> list[Hypotheses | None]:
+        """Returns the `Hypotheses` of each sentence of a batch, NumPy arrays without the axis B.
+
+        None stands for a sentence that does not fit into memory, even alone. Only the first
+        `n_best` are certain.
+        """
+        ...

@@ -14,7 +14,7 @@ from nmt_zoo.decoding.minimum_bayes_risk import expected_utilities
 from nmt_zoo.decoding.search.banned import banned_phrases
 from nmt_zoo.decoding.search.requests import (
     check_requests,
-    read_asked,
+    read_constraints,
     read_phrases,
     translator_options,
 )
@@ -49,14 +49,14 @@ def test_prefixes_phrases_and_banned_words_show_in_the_text(parts):
         ("klein", []),
     ]
     options = {"beam_size": 6, "max_length_factor": 1.0, "max_length_extra": 5}
-    plain = Translator(*parts, **options).translate(LINES, n_best=3)
+    plain = Translator.of(*parts, **options).translate(LINES, n_best=3)
     usual = {word for best in plain for t in best for word in words(t.text)}
     # A word is refused even as the first tokens of a longer one, so no part of these is banned.
     kept = "Hund Katze Haus drei eins zwei läuft klein"
     banned = sorted(word for word in usual if word not in kept)
     assert banned
-    translator = Translator(
-        *parts, asked=asked, banned=banned_phrases(banned, tokenizer.target), **options
+    translator = Translator.of(
+        *parts, constraints=asked, banned=banned_phrases(banned, tokenizer.target), **options
     )
     found = translator.translate(LINES, n_best=3)
     assert found[1][0].text == ""
@@ -76,13 +76,13 @@ def test_words_of_a_script_without_spaces_are_required_inside_running_text():
     model = models.create("transformer_tiny", *[len(tokenizer.target)] * 2, **SMALL)
     # There is room for what is asked, and for one more token, which ends the translation or not.
     limits = {"max_length_factor": 0.0, "max_length_extra": 1}
-    translator = Translator(model, tokenizer, asked=[("我住在", ["北京"])], **limits)
+    translator = Translator.of(model, tokenizer, constraints=[("我住在", ["北京"])], **limits)
     assert translator.translate(["上海"])[0][0].text.startswith("我住在北京")
 
 
 @with_pieces
 def test_translations_of_a_line_have_different_texts(parts):
-    translator = Translator(*parts, beam_size=8)
+    translator = Translator.of(*parts, beam_size=8)
     several, one = translator.translate(LINES, n_best=5), translator.translate(LINES)
     for best, (first,) in zip(several, one, strict=True):
         assert len({t.text for t in best}) == len(best)
@@ -92,9 +92,9 @@ def test_translations_of_a_line_have_different_texts(parts):
 @with_words
 def test_draws_depend_on_the_seed_and_the_line_and_not_on_the_batch(parts):
     options = {"beam_size": 1, "sample": True, "max_length_factor": 1.0}
-    together = Translator(*parts, seed=1, **options).translate(LINES, n_best=3)
-    apart = Translator(*parts, seed=1, batch_size=1, **options).translate(LINES, n_best=3)
-    other = Translator(*parts, seed=2, **options).translate(LINES, n_best=3)
+    together = Translator.of(*parts, seed=1, **options).translate(LINES, n_best=3)
+    apart = Translator.of(*parts, seed=1, batch_size=1, **options).translate(LINES, n_best=3)
+    other = Translator.of(*parts, seed=2, **options).translate(LINES, n_best=3)
     texts = [[[t.text for t in best] for best in found] for found in (together, apart, other)]
     assert texts[0] == texts[1] != texts[2]
     assert [len(best) for best in together] == [3, 1, 3, 3]
@@ -103,8 +103,8 @@ def test_draws_depend_on_the_seed_and_the_line_and_not_on_the_batch(parts):
 @with_words
 def test_minimum_bayes_risk_takes_the_candidate_most_similar_to_all(parts):
     options = {"beam_size": 5, "max_length_factor": 1.0, "max_length_extra": 4}
-    candidates = Translator(*parts, **options).translate(LINES, n_best=5)
-    chosen = Translator(*parts, mbr=5, **options).translate(LINES, n_best=2)
+    candidates = Translator.of(*parts, **options).translate(LINES, n_best=5)
+    chosen = Translator.of(*parts, mbr=5, **options).translate(LINES, n_best=2)
     for among, found in zip(candidates, chosen, strict=True):
         if not among[0].text:
             continue
@@ -115,8 +115,8 @@ def test_minimum_bayes_risk_takes_the_candidate_most_similar_to_all(parts):
         assert [t.score for t in found] == pytest.approx(best)
         assert utilities[found[0].text] == pytest.approx(best[0])
     options = {"beam_size": 1, "sample": True, "max_length_factor": 1.0}
-    draws = Translator(*parts, **options).translate(LINES[:1], n_best=6)[0]
-    ((found,),) = Translator(*parts, mbr=6, **options).translate(LINES[:1])
+    draws = Translator.of(*parts, **options).translate(LINES[:1], n_best=6)[0]
+    ((found,),) = Translator.of(*parts, mbr=6, **options).translate(LINES[:1])
     utilities = expected_utilities([t.text for t in draws], np.ones(6))
     assert found.score == pytest.approx(utilities.max())
     assert found.text == draws[int(utilities.argmax())].text
@@ -126,10 +126,10 @@ def test_draws_that_minimum_bayes_risk_ranks_have_different_texts(parts):
     # At these temperatures, some of the draws are equal, and not all.
     temperature = {"bpe": 0.2, "word": 0.6}[parts[1].kind]
     options = {"beam_size": 1, "sample": True, "temperature": temperature, "max_length_factor": 1.0}
-    draws = Translator(*parts, **options).translate(LINES[:1], n_best=20)[0]
+    draws = Translator.of(*parts, **options).translate(LINES[:1], n_best=20)[0]
     texts = {draw.text for draw in draws}
     assert 1 < len(texts) < 20
-    found = Translator(*parts, mbr=20, **options).translate(LINES[:1], n_best=20)[0]
+    found = Translator.of(*parts, mbr=20, **options).translate(LINES[:1], n_best=20)[0]
     assert len(found) == len(texts) and {each.text for each in found} == texts
     scores = [each.score for each in found]
     assert scores == sorted(scores, reverse=True)
@@ -137,7 +137,9 @@ def test_draws_that_minimum_bayes_risk_ranks_have_different_texts(parts):
 
 @with_words
 def test_the_score_of_a_line_in_parts_is_a_similarity_if_candidates_are_compared(parts):
-    translator = Translator(*parts, beam_size=3, mbr=3, max_length_factor=1.0, split_sentences=True)
+    translator = Translator.of(
+        *parts, beam_size=3, mbr=3, max_length_factor=1.0, split_sentences=True
+    )
     sentences = ["one dog.", "Big cat."]
     ((together,),) = translator.translate([" ".join(sentences)])
     apart = [best.score for (best,) in translator.translate(sentences)]
@@ -147,7 +149,7 @@ def test_the_score_of_a_line_in_parts_is_a_similarity_if_candidates_are_compared
 @with_words
 def test_minimum_bayes_risk_has_no_choice_with_one_candidate(parts):
     plain, chosen = (
-        Translator(*parts, beam_size=1, mbr=mbr).translate(LINES[:1])[0][0] for mbr in (0, 1)
+        Translator.of(*parts, beam_size=1, mbr=mbr).translate(LINES[:1])[0][0] for mbr in (0, 1)
     )
     assert chosen.text == plain.text and chosen.ids == plain.ids
 
@@ -155,7 +157,7 @@ def test_minimum_bayes_risk_has_no_choice_with_one_candidate(parts):
 @with_words
 def test_parts_of_a_line_have_draws_of_their_own(parts):
     options = {"max_length_factor": 1.0, "max_length_extra": 20, "sample": True}
-    translator = Translator(*parts, split_sentences=True, **options)
+    translator = Translator.of(*parts, split_sentences=True, **options)
     ((joined,),) = translator.translate(["One dog. One dog. One dog."])
     (alone,) = translator.translate(["One dog."])
     first = alone[0].ids[:-1]  # Without </s>.
@@ -165,17 +167,17 @@ def test_parts_of_a_line_have_draws_of_their_own(parts):
 
 def test_lines_of_which_something_is_asked_are_not_split(parts):
     asked = [("", []), ("Hund", []), ("", ["Hund"])]
-    translator = Translator(*parts, asked=asked, split_sentences=2)
+    translator = Translator.of(*parts, constraints=asked, split_sentences=2)
     two, three = "One dog. Big cat.", "One dog. Big cat. One dog."
     assert [len(translator.in_sentences(three, n)) for n in (1, 2, 3)] == [3, 1, 1]
     assert translator.in_sentences(two, 1) == [two]  # No more than two sentences.
 
 
 def test_a_line_without_its_request_is_named(parts):
-    translator = Translator(*parts, asked=[("Hund", [])])
+    translator = Translator.of(*parts, constraints=[("Hund", [])])
     with pytest.raises(UserError, match="has 1 lines, and the text has 2 or more"):
         translator.translate(["one", "two"])
-    translator.check_asked(1)
+    translator.check_constraints(1)
 
 
 def checked(n_best=1, **given):
@@ -197,12 +199,12 @@ def test_files_of_requests_are_read_and_checked(parts, tmp_path):
     path = {name: tmp_path / name for name in files}
     for name, text in files.items():
         path[name].write_text(text, encoding="utf-8")
-    found = read_asked(path["prefix"], path["required"], target, ["läuft"])
+    found = read_constraints(path["prefix"], path["required"], target, ["läuft"])
     assert found == [("Hund Katze", ["Haus", "eins zwei"]), ("", [])]
-    assert read_asked(path["one"], None, target) == [("Hund", [])]
+    assert read_constraints(path["one"], None, target) == [("Hund", [])]
     for asked in ([path["empty"], None], [None, path["empty"]]):
         with pytest.raises(UserError, match="has 0 lines, and the text has 1"):
-            Translator(*parts, asked=read_asked(*asked, target)).check_asked(1)
+            Translator.of(*parts, constraints=read_constraints(*asked, target)).check_constraints(1)
     assert read_phrases(path["banned"]) == ["läuft"]
     assert read_phrases(path["another form"]) == ["10 000 é"]
     assert read_phrases(path["another form"], "none") == ["10 000 e\u0301"]
@@ -211,19 +213,19 @@ def test_files_of_requests_are_read_and_checked(parts, tmp_path):
     with pytest.raises(UserError, match="empty: empty; expected a word or phrase"):
         read_phrases(path["empty"])
     with pytest.raises(UserError, match=r"has 1 lines and .* has 2"):
-        read_asked(path["one"], path["required"], target)
+        read_constraints(path["one"], path["required"], target)
     with pytest.raises(UserError, match=r"has 0 lines and .* has 2"):
-        read_asked(path["empty"], path["required"], target)
+        read_constraints(path["empty"], path["required"], target)
     with pytest.raises(UserError, match="bad, line 2: 'läuft Hund' is banned"):
-        read_asked(None, path["bad"], target, ["läuft"])
+        read_constraints(None, path["bad"], target, ["läuft"])
     if parts[1].kind == "word":
         (tmp_path / "strange").write_text("zebra\n")
         with pytest.raises(UserError, match="strange, line 1: the model does not know all words"):
-            read_asked(tmp_path / "strange", None, target)
+            read_constraints(tmp_path / "strange", None, target)
     if parts[1].kind == "bpe":
         (tmp_path / "nothing").write_text("▁\n", encoding="utf-8")
         with pytest.raises(UserError, match="nothing, line 1: '▁' has no token of the model's"):
-            read_asked(None, tmp_path / "nothing", target)
+            read_constraints(None, tmp_path / "nothing", target)
 
 
 @pytest.mark.parametrize("pieces", ["Kat@@ ze läuft", "▁Kat ze ▁läuft"])
@@ -231,11 +233,11 @@ def test_phrases_may_be_in_the_pieces_that_the_model_reads(pieces, tmp_path):
     vocabulary = PieceVocabulary([*SPECIALS, *pieces.split(), "Haus"])
     (tmp_path / "pieces").write_text(f"{pieces}\n", encoding="utf-8")
     (tmp_path / "words").write_text("Katze läuft\n", encoding="utf-8")
-    assert read_asked(None, tmp_path / "pieces", vocabulary) == [("", [pieces])]
+    assert read_constraints(None, tmp_path / "pieces", vocabulary) == [("", [pieces])]
     with pytest.raises(UserError, match=r"words, line 1: .*write it in pieces, as the input"):
-        read_asked(None, tmp_path / "words", vocabulary)
+        read_constraints(None, tmp_path / "words", vocabulary)
     with pytest.raises(UserError, match=r"pieces, line 1: .* is banned"):
-        read_asked(None, tmp_path / "pieces", vocabulary, ["Katze"])
+        read_constraints(None, tmp_path / "pieces", vocabulary, ["Katze"])
     tokenizer, wanted = Tokenizer("pretokenized", vocabulary, vocabulary), ["Katze läuft"]
     for name in ("pieces", "words"):
         found = translator_options({"banned": tmp_path / name}, None, tokenizer)["banned"]

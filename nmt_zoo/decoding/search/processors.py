@@ -1,17 +1,98 @@
-"""Constraints on translations, such as a given beginning, as changes of token scores.
+"""Rules of a search: processors, which change the scores of the tokens that may come next.
 
-Each function takes log-probabilities `[N, V]` of the next token of N hypotheses and returns them
-with some tokens made impossible. The scores of the other tokens stay as they are, so that the score
-of a translation is the model's own. `Constrained` puts them around a model; a search that asks for
-nothing uses the model itself.
+The scores of the tokens that a processor does not make impossible stay as they are, so that the
+score of a translation is the model's own.
 """
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
 from nmt_zoo.decoding.search.largest import largest
-from nmt_zoo.decoding.search.terms import IMPOSSIBLE
+from nmt_zoo.decoding.search.types import IMPOSSIBLE
 
 _LEAST = 1e-9  # Coverage of a word that was never attended to, so that its logarithm is finite.
+
+
+class Partial(NamedTuple):
+    """N hypotheses that are extended by a token."""
+
+    ids: tf.Tensor  # [N, t] int32, the tokens so far, of which the first is `<s>`.
+    step: tf.Tensor  # Scalar int32, their number without `<s>`.
+    rows: tf.Tensor  # [N] int32, the row of their sentence in the batch.
+    log_probs: tf.Tensor  # [N, V] float32, of the next tokens by the model alone, with rewards.
+    states: dict[str, Any]  # Of the `Follower`s, by name.
+
+
+# `(scores, partial) -> scores`, `[N, V]` float32; `IMPOSSIBLE` rules a token out.
+Processor = Callable[[tf.Tensor, Partial], tf.Tensor]
+
+
+class Follower(Protocol):
+    """Follows what processors need to know of every hypothesis."""
+
+    def start(self, rows: tf.Tensor) -> Any:
+        """Returns the state of empty hypotheses, leaves `[N, ...]`; `rows` as of `Partial`."""
+        ...
+
+    def follow(self, state: Any, token_ids: tf.Tensor, attention: tf.Tensor) -> Any:
+        """Returns the state after one more token, `[N]` int32, predicted with that attention."""
+        ...
+
+
+def at_least(least: tf.Tensor, eos_id: int) -> Processor:
+    """Returns the rule that translations have at least `least` `[B]` tokens, with `</s>`."""
+    return lambda scores, partial: bar_token(
+        scores, eos_id, partial.step + 1 < tf.gather(least, partial.rows)
+    )
+
+
+def begin_with(prefix: tf.Tensor, pad_id: int) -> Processor:
+    """Returns the rule that translations begin with tokens, `[B, P]` int32, padded.
+
+    It holds whatever the rules before it say.
+    """
+    # A column of padding, so that there is one to read after the longest prefix.
+    prefix = tf.pad(prefix, [[0, 0], [0, 1]], constant_values=pad_id)
+
+    def process(scores, partial):
+        place = tf.minimum(partial.step, tf.shape(prefix)[1] - 1)
+        token = tf.gather(prefix[:, place], partial.rows)
+        return tf.where((token != pad_id)[:, None], only(partial.log_probs, token), scores)
+
+    return process
+
+
+def drawn(noise: tf.Tensor, **options: Any) -> Processor:
+    """Returns the rule that tokens are drawn, see `draw`; `noise` is `[B, T]` int32 random bits."""
+
+    def process(scores, partial):
+        bits = noise[:, tf.minimum(partial.step, tf.shape(noise)[1] - 1)]
+        return only(scores, draw(scores, tf.gather(bits, partial.rows), **options))
+
+    return process
+
+
+class Coverage(NamedTuple):
+    """Follows attention, for a penalty on translations that attend too little to source words.
+
+    Wu et al. 2016, equation 14. It is added to the scores of finished hypotheses before they are
+    ranked, and has no part in which are followed, finished or kept.
+    """
+
+    is_word: tf.Tensor  # [B, S] bool, False for what needs no attention.
+    beta: float  # Factor of the penalty.
+
+    def start(self, rows: tf.Tensor) -> tf.Tensor:
+        return tf.cast(~tf.gather(self.is_word, rows), tf.float32)
+
+    def follow(self, state: tf.Tensor, token_ids: tf.Tensor, attention: tf.Tensor) -> tf.Tensor:
+        return state + attention
+
+    def penalty(self, state: tf.Tensor) -> tf.Tensor:
+        """Returns `beta * sum_j log(min(attended_j, 1))`, `[N]`, from the attention `[N, S]`."""
+        return self.beta * tf.reduce_sum(tf.math.log(tf.clip_by_value(state, _LEAST, 1.0)), axis=1)
 
 
 def bar(log_probs: tf.Tensor, barred: tf.Tensor) -> tf.Tensor:
@@ -39,15 +120,6 @@ def bar_repeated_ngrams(log_probs: tf.Tensor, ids: tf.Tensor, n: int) -> tf.Tens
     rows = tf.broadcast_to(tf.range(tf.shape(ids)[0])[:, None], tf.shape(same))
     ends = tf.stack([rows, ids[:, n - 1 :]], axis=-1)
     return tf.tensor_scatter_nd_min(log_probs, ends, tf.where(same, IMPOSSIBLE, tf.float32.max))
-
-
-def coverage_penalty(attended: tf.Tensor) -> tf.Tensor:
-    """`sum_j log(min(attended_j, 1))`, `[N]`, Wu et al. 2016, equation 14, for a factor beta of 1.
-
-    `attended` `[N, S]` float32 is the attention that each source token has received so far; at
-    least 1 for what is no word.
-    """
-    return tf.reduce_sum(tf.math.log(tf.clip_by_value(attended, _LEAST, 1.0)), axis=1)
 
 
 def draw(
