@@ -6,9 +6,10 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_zoo import models
-from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.search.beam_search import beam_search
-from nmt_zoo.decoding.search.types import SearchOptions, SpecialIds
+from nmt_zoo.decoding.search.processors import bar
+from nmt_zoo.decoding.search.types import SearchOptions
 from nmt_zoo.training.ways.catalogue import ways_of
 
 WORDS = {
@@ -141,16 +142,25 @@ class Greedy(Echo):
         return {"source_ids": source_ids + tf.reshape(nothing, [])}
 
 
-def traced_search(model, limit, beam_size=3, alpha=0.6, forbidden=(UNK_ID,), n_best=None):
-    """Returns beam search in a graph: a function of source ids `[B, S]` that returns arrays."""
+def traced_search(
+    model, limit, beam_size=3, alpha=0.6, emit_unknowns=False, forbidden=None, n_best=None
+):
+    """Returns beam search in a graph: a function of source ids `[B, S]` that returns arrays.
+
+    The id `forbidden`, if there is one, is never emitted.
+    """
+
+    def without_forbidden(scores, partial):
+        return bar(scores, tf.range(scores.shape[1]) == forbidden)
+
     search = tf.function(
         lambda ids: beam_search(
             model,
             ids,
             limits=limit,
-            options=SearchOptions(beam_size, alpha),
-            special_ids=SpecialIds(PAD_ID, BOS_ID, EOS_ID, forbidden),
+            options=SearchOptions(beam_size, alpha, emit_unknowns),
             n_best=n_best,
+            processors=() if forbidden is None else [without_forbidden],
         ),
         input_signature=[tf.TensorSpec([None, None], tf.int32)],
         autograph=False,

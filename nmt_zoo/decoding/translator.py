@@ -275,12 +275,12 @@ class Translator:
             for piece in batch
         ]
         results = self.engine.search(batch_sentences, n_best)
-        # Phrases share the beam, so signs are required only where they would be lost.
+        # Phrases share the beam, so placeholders are required only where they would be lost.
         lost = [k for k, piece in enumerate(batch) if self._may_require(piece, results[k])]
         again = []
         for k in lost:
-            signs = map(self.options.keep.sign_ids, batch[k].hidden.parts)
-            required = [*batch_sentences[k].required, *signs]
+            missing = map(self.options.keep.placeholder_ids, batch[k].hidden.parts)
+            required = [*batch_sentences[k].required, *missing]
             again.append(batch_sentences[k]._replace(required=required))
         if again:
             for k, hypotheses in zip(lost, self.engine.search(again, n_best), strict=True):
@@ -294,7 +294,7 @@ class Translator:
         if self.engine.refusal or self.engine.options.sample:
             return False
         text = self.tokenizer.target.decode(_until_end(hypotheses.ids[0].tolist()))
-        return any(sign not in text for sign in piece.hidden.parts)
+        return any(placeholder not in text for placeholder in piece.hidden.parts)
 
     def _num_candidates(self, n_best):
         """Returns how many hypotheses to search for, of which some may have the same text."""

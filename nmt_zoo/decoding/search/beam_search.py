@@ -22,7 +22,7 @@ from typing import Any
 import tensorflow as tf
 
 from nmt_zoo.decoding.search.extension import Unfinished, extend, make_setup, ranked, start
-from nmt_zoo.decoding.search.types import Hypotheses, SearchOptions, SentenceOptions, SpecialIds
+from nmt_zoo.decoding.search.types import Hypotheses, SearchOptions, SentenceOptions
 from nmt_zoo.models.base import Searchable
 
 
@@ -32,7 +32,6 @@ def beam_search(
     *,
     limits: int | tf.Tensor,
     options: SearchOptions,
-    special_ids: SpecialIds,
     n_best: int | tf.Tensor | SentenceOptions | None = None,
     wanted_ids: tf.Tensor | None = None,
     **rules: Any,
@@ -53,7 +52,7 @@ def beam_search(
     batch_size = tf.shape(source_ids)[0]
     limits = tf.broadcast_to(tf.cast(limits, tf.int32), [batch_size])
     length = tf.maximum(tf.reduce_max(limits), 1)  # The maximum of an empty batch is -2^31.
-    setup = make_setup(model, options, special_ids, **rules)
+    setup = make_setup(model, options, **rules)
     if wanted_ids is None:
         context = model.encode(source_ids)
     else:

@@ -28,7 +28,6 @@ from nmt_zoo.decoding.search.types import (
     Hypotheses,
     SearchOptions,
     SentenceOptions,
-    SpecialIds,
 )
 from nmt_zoo.models.base import Searchable
 
@@ -80,14 +79,12 @@ class CompiledSearch:
         self,
         model: Searchable,
         options: SearchOptions,
-        special_ids: SpecialIds,
         *,
         each_sentence: bool = False,
         is_fixed: bool = False,
     ) -> None:
         self.options = options
         self._model = model
-        self._special_ids = special_ids
         precomputed = [v for tensors in model.precomputed() for v in tensors.variables]
         weights = [*model.variables, *precomputed]
         are_few = sum(math.prod(weight.shape) for weight in weights) <= _FEW
@@ -134,7 +131,7 @@ class CompiledSearch:
     def _searched(self, source_ids, n_best):
         """As `beam_search`."""
         model, options = self._model, self.options
-        setup = make_setup(model, options, self._special_ids, compiled_top_k)
+        setup = make_setup(model, options, compiled_top_k)
         rows, width = tf.unstack(tf.shape(source_ids))
         limits, longest = self._limits(source_ids), options.max_length(width)
         wanted = SentenceOptions.of(options, n_best, rows)

@@ -11,13 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_zoo.common.tensorflow_private import context
-from nmt_zoo.data_pipeline.tokenization.vocabularies import (
-    BOS_ID,
-    EOS_ID,
-    PAD_ID,
-    UNK_ID,
-    Vocabulary,
-)
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, Vocabulary
 from nmt_zoo.decoding.search.beam_search import beam_search
 from nmt_zoo.decoding.search.compiled import OPTIONS, CompiledSearch, Programs, size_for
 from nmt_zoo.decoding.search.decoder_engine import DecoderEngine
@@ -39,7 +33,6 @@ from nmt_zoo.decoding.search.types import (
     Hypotheses,
     SearchOptions,
     Sentence,
-    SpecialIds,
     padded,
 )
 from nmt_zoo.models.base import Searchable
@@ -83,7 +76,6 @@ def make_search(
     inputs, of `_INPUTS`; a dict of them is then the graph's third argument. `joints` are
     `phrases.word_joints`, needed if phrases are required.
     """
-    special_ids = _special_ids(options)
     signature: list[Any] = [
         tf.TensorSpec([None, None], tf.int32, name="source_ids"),
         OPTIONS if each_sentence else tf.TensorSpec([], tf.int32, name="n_best"),
@@ -108,7 +100,7 @@ def make_search(
 
             searched, columns = model, None
             if options.shortlist is not None:
-                width = 2 * options.beam_size + len(special_ids.never)
+                width = 2 * options.beam_size + len(options.never)
                 searched = Shortlisted(model, options.shortlist, source_ids, width)
                 columns = searched.tokens
             return beam_search(
@@ -116,7 +108,6 @@ def make_search(
                 source_ids,
                 limits=limits,
                 options=options,
-                special_ids=special_ids,
                 n_best=of_group(n_best) if each_sentence else n_best,
                 **_rules(options, source_ids, limits, of_group(inputs), joints),
                 wanted_ids=None if wanted_ids is None else of_group(wanted_ids),
@@ -136,18 +127,18 @@ def _rules(options, source_ids, limits, inputs, joints) -> dict[str, Any]:
     if options.min_length_factor:
         lengths = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1)
         least = tf.cast(options.min_length_factor * tf.cast(lengths, tf.float32), tf.int32)
-        processors.append(at_least(tf.minimum(least, limits), EOS_ID))
+        processors.append(at_least(tf.minimum(least, limits)))
     if size := options.no_repeat_ngram:
         processors.append(lambda scores, p: bar_repeated_ngrams(scores, p.ids, size))
     if "required" in inputs:
-        followers["required"] = RequiredPhrases(inputs["required"], limits, joints, EOS_ID)
+        followers["required"] = RequiredPhrases(inputs["required"], limits, joints)
         processors.append(followers["required"])
     if options.banned is not None:
         followers["banned"] = options.banned
         processors.append(options.banned)
     processors += [rule.process for rule in options.rules]
     if "prefix" in inputs:
-        processors.append(begin_with(inputs["prefix"], PAD_ID))
+        processors.append(begin_with(inputs["prefix"]))
     if options.coverage_penalty:
         is_word = is_token & (source_ids != EOS_ID)
         followers["coverage"] = Coverage(is_word, options.coverage_penalty)
@@ -167,11 +158,7 @@ def compiled_search(
     is_plain = options.shortlist is None and not any(getattr(options, n) for n in _PROCESSED)
     if not (model.can_compile and is_plain):
         return None
-    return CompiledSearch(model, options, _special_ids(options), **how)
-
-
-def _special_ids(options):
-    return SpecialIds(PAD_ID, BOS_ID, EOS_ID, () if options.emit_unknowns else (UNK_ID,))
+    return CompiledSearch(model, options, **how)
 
 
 class GraphEngine:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID
 from nmt_zoo.decoding.search.largest import TopK, largest
 from nmt_zoo.decoding.search.processors import Follower, Partial, Processor, bar
 from nmt_zoo.decoding.search.types import (
@@ -18,7 +19,6 @@ from nmt_zoo.decoding.search.types import (
     Hypotheses,
     SearchOptions,
     SentenceOptions,
-    SpecialIds,
     length_normaliser,
 )
 from nmt_zoo.models.base import Searchable
@@ -33,7 +33,6 @@ class Setup(NamedTuple):
 
     model: Searchable
     options: SearchOptions
-    special_ids: SpecialIds
     barred: tf.Tensor  # [V] float32, `IMPOSSIBLE` for tokens that are never emitted, 0 for others.
     top_k: TopK  # Finds the largest numbers.
     processors: Sequence[Processor] = ()  # Change the scores of tokens, one after the other.
@@ -52,13 +51,13 @@ class Setup(NamedTuple):
 def make_setup(
     model: Searchable,
     options: SearchOptions,
-    special_ids: SpecialIds,
     top_k: TopK = tf.math.top_k,
     **rules: Any,
 ) -> Setup:
     """Returns a `Setup`; arguments as its fields."""
-    barred = tf.where(special_ids.are_never(model.target_vocab_size), IMPOSSIBLE, 0.0)
-    return Setup(model, options, special_ids, barred, top_k, **rules)
+    tokens = tf.range(model.target_vocab_size)[:, None]
+    is_never = tf.reduce_any(tokens == tf.constant(options.never), axis=1)
+    return Setup(model, options, tf.where(is_never, IMPOSSIBLE, 0.0), top_k, **rules)
 
 
 class Beam(NamedTuple):
@@ -103,9 +102,9 @@ def start(
     the largest of them, T. A state is `(the model's, those of the followers)`, leaves `[N, ...]`.
     """
     batch_size, live = tf.shape(limits)[0], setup.num_live
-    beam_size, special_ids = setup.options.beam_size, setup.special_ids
+    beam_size = setup.options.beam_size
     live_ids, done_ids = (
-        tf.fill([batch_size, count, length], tf.constant(special_ids.pad, tf.int32))
+        tf.fill([batch_size, count, length], tf.constant(PAD_ID, tf.int32))
         for count in (live, beam_size)
     )
     first_only = tf.where(tf.range(live) == 0, 0.0, IMPOSSIBLE)
@@ -113,7 +112,7 @@ def start(
     beam = Beam(
         live_ids=live_ids,
         live_log_probs=tf.broadcast_to(first_only, [batch_size, live]),
-        last_ids=tf.fill([batch_size, live], tf.constant(special_ids.bos, tf.int32)),
+        last_ids=tf.fill([batch_size, live], tf.constant(BOS_ID, tf.int32)),
         done_ids=done_ids,
         done_scores=nowhere,
         done_log_probs=nowhere,
@@ -169,13 +168,13 @@ def extend(
 
 def _processed(setup, unfinished, step, log_probs, states):
     """Returns scores `[A * L, V]` of the next tokens, changed by all processors."""
-    never, eos = setup.barred < 0, setup.special_ids.eos
+    never = setup.barred < 0
     if setup.options.word_reward:
-        is_end = tf.range(tf.size(never)) == eos
+        is_end = tf.range(tf.size(never)) == EOS_ID
         log_probs += tf.where(is_end, 0.0, setup.options.word_reward)
     beam = unfinished.hypotheses
     ids = tf.reshape(beam.live_ids, [-1, tf.shape(beam.live_ids)[2]])[:, :step]
-    ids = tf.pad(ids, [[0, 0], [1, 0]], constant_values=setup.special_ids.bos)
+    ids = tf.pad(ids, [[0, 0], [1, 0]], constant_values=BOS_ID)
     rows = tf.repeat(unfinished.row, beam.last_ids.shape[1])
     partial, scores = Partial(ids, step, rows, log_probs, states), bar(log_probs, never)
     for processor in setup.processors:
@@ -204,7 +203,7 @@ def _best_extensions(setup, unfinished, logits, normaliser, states):
     live = hypotheses.last_ids.shape[1]
     # The best extensions of each hypothesis, among them those that are barred.
     most = 2 * beam_size if beam_size > 1 else 1
-    width = min(most + len(setup.special_ids.never), vocab_size)
+    width = min(most + len(setup.options.never), vocab_size)
     log_probs, tokens = largest(logits, width, setup.top_k)
     if required:
         log_probs, tokens = required.with_next(logits, log_probs, tokens, states["required"])
@@ -237,10 +236,10 @@ def _extended(setup, unfinished, step, best, states):
     Returns `(Beam, parents)`: parents `[A * L]`, the row of the hypothesis that each live one
     extends.
     """
-    beam_size, eos = setup.options.beam_size, setup.special_ids.eos
+    beam_size = setup.options.beam_size
     beam, narrow = unfinished.hypotheses, unfinished.wanted.beam_size
     live, length = beam.last_ids.shape[1], tf.shape(beam.live_ids)[2]
-    ends, here = best.tokens == eos, tf.range(length) == step
+    ends, here = best.tokens == EOS_ID, tf.range(length) == step
     ids = tf.reshape(beam.live_ids, [-1, length])
 
     # Finished hypotheses. Only the first K extensions may end: a beam of 1 is then greedy.
@@ -253,7 +252,7 @@ def _extended(setup, unfinished, step, best, states):
     divisor = unfinished.normaliser(step + 1, setup.options)  # [A] or [].
     scores = possible / tf.reshape(divisor, [-1, 1])
     scores = tf.concat([beam.done_scores, tf.where(may_end, scores, IMPOSSIBLE)], axis=1)
-    new_ids = tf.where(here, eos, tf.gather(ids, ending))  # [A, L, T]
+    new_ids = tf.where(here, EOS_ID, tf.gather(ids, ending))  # [A, L, T]
     done_scores, chosen = setup.top_k(scores, beam_size)
     done_ids = _picked(tf.concat([beam.done_ids, new_ids], axis=1), chosen)
     done_log_probs = _picked(tf.concat([beam.done_log_probs, possible], axis=1), chosen)

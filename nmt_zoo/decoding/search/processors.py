@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.search.largest import largest
 from nmt_zoo.decoding.search.types import IMPOSSIBLE
 
@@ -41,25 +42,25 @@ class Follower(Protocol):
         ...
 
 
-def at_least(least: tf.Tensor, eos_id: int) -> Processor:
+def at_least(least: tf.Tensor) -> Processor:
     """Returns the rule that translations have at least `least` `[B]` tokens, with `</s>`."""
     return lambda scores, partial: bar_token(
-        scores, eos_id, partial.step + 1 < tf.gather(least, partial.rows)
+        scores, EOS_ID, partial.step + 1 < tf.gather(least, partial.rows)
     )
 
 
-def begin_with(prefix: tf.Tensor, pad_id: int) -> Processor:
+def begin_with(prefix: tf.Tensor) -> Processor:
     """Returns the rule that translations begin with tokens, `[B, P]` int32, padded.
 
     It holds whatever the rules before it say.
     """
     # A column of padding, so that there is one to read after the longest prefix.
-    prefix = tf.pad(prefix, [[0, 0], [0, 1]], constant_values=pad_id)
+    prefix = tf.pad(prefix, [[0, 0], [0, 1]], constant_values=PAD_ID)
 
     def process(scores, partial):
         place = tf.minimum(partial.step, tf.shape(prefix)[1] - 1)
         token = tf.gather(prefix[:, place], partial.rows)
-        return tf.where((token != pad_id)[:, None], only(partial.log_probs, token), scores)
+        return tf.where((token != PAD_ID)[:, None], only(partial.log_probs, token), scores)
 
     return process
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.search.processors import Partial, bar, bar_token
 from nmt_zoo.decoding.search.types import IMPOSSIBLE
 
@@ -123,10 +123,8 @@ class RequiredPhrases:
     `joints` are `phrases.word_joints`.
     """
 
-    def __init__(
-        self, phrases: tf.Tensor, limits: tf.Tensor, joints: tuple[Any, Any], eos_id: int
-    ) -> None:
-        self.phrases, self.limits, self.joints, self.eos_id = phrases, limits, joints, eos_id
+    def __init__(self, phrases: tf.Tensor, limits: tf.Tensor, joints: tuple[Any, Any]) -> None:
+        self.phrases, self.limits, self.joints = phrases, limits, joints
 
     def start(self, rows: tf.Tensor) -> PhraseProgress:
         return PhraseProgress.start(tf.gather(self.phrases, rows))
@@ -140,7 +138,7 @@ class RequiredPhrases:
         """Keeps hypotheses from ending too early, and from having too little room for a phrase."""
         state = partial.states["required"]
         left = state.num_left
-        scores = bar_token(scores, self.eos_id, left > 0)
+        scores = bar_token(scores, EOS_ID, left > 0)
         room = tf.gather(self.limits, partial.rows) - partial.step - 2
         fits = state.leaves_room(room, self.joints)
         # Where only phrases fit, they may repeat n-grams.
@@ -215,7 +213,7 @@ def _without_used(setup, log_probs, places, tokens):
     Arguments as of `RequiredPhrases.allocate`.
     """
     beam_size = setup.options.beam_size
-    ends = tf.gather(tf.reshape(tokens, [-1]), places) == setup.special_ids.eos
+    ends = tf.gather(tf.reshape(tokens, [-1]), places) == EOS_ID
     ended = ends & (tf.range(tf.shape(places)[1]) < beam_size)
     continued = ~ends & (tf.cumsum(tf.cast(~ends, tf.int32), axis=1) <= beam_size)
     used = tf.boolean_mask(places, ended | continued)[:, None]

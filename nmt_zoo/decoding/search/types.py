@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from nmt_zoo.configuration.options import LENGTH_PENALTY
-from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
+from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, PAD_ID, UNK_ID
 
 if TYPE_CHECKING:  # At run time, TensorFlow is imported by the functions that need it.
     import tensorflow as tf
@@ -42,24 +42,6 @@ class Sentence(NamedTuple):
     part: int = 0
 
 
-class SpecialIds(NamedTuple):
-    pad: int  # Fills the places after the end of a hypothesis; never emitted.
-    bos: int  # The previous token of the first step; never emitted.
-    eos: int  # Ends a hypothesis.
-    forbidden: tuple[int, ...] = ()  # Further ids that are never emitted, such as UNK.
-
-    @property
-    def never(self) -> tuple[int, ...]:
-        """The ids that are never emitted."""
-        return (self.pad, self.bos, *self.forbidden)
-
-    def are_never(self, vocab_size: int) -> tf.Tensor:
-        """Returns `[vocab_size]` bool, True for the ids that are never emitted."""
-        import tensorflow as tf
-
-        return tf.reduce_any(tf.range(vocab_size)[:, None] == tf.constant(self.never), axis=1)
-
-
 # When XLA compiles searches: behind the answers of a graph, once it pays; before the first; never.
 AUTO, ALWAYS, NEVER = COMPILE = ("auto", "always", "never")
 
@@ -87,6 +69,11 @@ class SearchOptions(NamedTuple):
     # counts in scores, but not in `length_limit`.
     first: int | None = None
     compile: str = NEVER  # When XLA compiles searches of few sentences, one of `COMPILE`.
+
+    @property
+    def never(self) -> tuple[int, ...]:
+        """The ids that are never emitted."""
+        return (PAD_ID, BOS_ID) if self.emit_unknowns else (PAD_ID, BOS_ID, UNK_ID)
 
     def length_limit(self, source_length: int | tf.Tensor) -> int | tf.Tensor:
         """Returns the most tokens of a translation, for the tokens of its source: int or int32."""

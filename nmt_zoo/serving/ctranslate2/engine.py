@@ -187,9 +187,10 @@ class CTranslate2Engine:
         """As `Engine`, for sentences of similar length; finds K hypotheses whatever `n_best`."""
         if any(sentence.prefix or sentence.required for sentence in sentences):
             return self._search_again(sentences, n_best)
-        results: list[Hypotheses | None] = self._search([s.source_ids for s in sentences])
+        first = self._search([sentence.source_ids for sentence in sentences])
+        results: list[Hypotheses | None] = [*first]
         if self._load_fallback:
-            cut = [k for k, hypotheses in enumerate(results) if not hypotheses.finished[0]]
+            cut = [k for k, hypotheses in enumerate(first) if not hypotheses.finished[0]]
             again = self._search_again([sentences[k] for k in cut], n_best) if cut else []
             for k, hypotheses in zip(cut, again, strict=True):
                 results[k] = hypotheses

@@ -19,7 +19,7 @@ from nmt_zoo.decoding.search.requests import (
     translator_options,
 )
 from nmt_zoo.decoding.translator import Translator
-from tests.integration.decoding.both_vocabularies import VOCABULARIES, with_pieces, with_words
+from tests.integration.decoding.both_vocabularies import VOCABULARIES, with_words
 from tests.tiny import SMALL, pairs
 
 LINES = ["one dog", "", "cat sees big house two three", "three cats"]
@@ -80,26 +80,6 @@ def test_words_of_a_script_without_spaces_are_required_inside_running_text():
     assert translator.translate(["上海"])[0][0].text.startswith("我住在北京")
 
 
-@with_pieces
-def test_translations_of_a_line_have_different_texts(parts):
-    translator = Translator.of(*parts, beam_size=8)
-    several, one = translator.translate(LINES, n_best=5), translator.translate(LINES)
-    for best, (first,) in zip(several, one, strict=True):
-        assert len({t.text for t in best}) == len(best)
-        assert (best[0].text, best[0].ids) == (first.text, first.ids)
-
-
-@with_words
-def test_draws_depend_on_the_seed_and_the_line_and_not_on_the_batch(parts):
-    options = {"beam_size": 1, "sample": True, "max_length_factor": 1.0}
-    together = Translator.of(*parts, seed=1, **options).translate(LINES, n_best=3)
-    apart = Translator.of(*parts, seed=1, batch_size=1, **options).translate(LINES, n_best=3)
-    other = Translator.of(*parts, seed=2, **options).translate(LINES, n_best=3)
-    texts = [[[t.text for t in best] for best in found] for found in (together, apart, other)]
-    assert texts[0] == texts[1] != texts[2]
-    assert [len(best) for best in together] == [3, 1, 3, 3]
-
-
 @with_words
 def test_minimum_bayes_risk_takes_the_candidate_most_similar_to_all(parts):
     options = {"beam_size": 5, "max_length_factor": 1.0, "max_length_extra": 4}
@@ -144,14 +124,6 @@ def test_the_score_of_a_line_in_parts_is_a_similarity_if_candidates_are_compared
     ((together,),) = translator.translate([" ".join(sentences)])
     apart = [best.score for (best,) in translator.translate(sentences)]
     assert min(apart) > 0 and together.score == pytest.approx(np.mean(apart))
-
-
-@with_words
-def test_minimum_bayes_risk_has_no_choice_with_one_candidate(parts):
-    plain, chosen = (
-        Translator.of(*parts, beam_size=1, mbr=mbr).translate(LINES[:1])[0][0] for mbr in (0, 1)
-    )
-    assert chosen.text == plain.text and chosen.ids == plain.ids
 
 
 @with_words

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo.decoding.search.beam_search import beam_search
-from nmt_zoo.decoding.search.types import SearchOptions, SpecialIds
+from nmt_zoo.decoding.search.types import SearchOptions
 from nmt_zoo.models.coverage import CoverageModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.layers.translation_length import TranslationLength
@@ -81,8 +81,7 @@ def test_a_translation_has_every_word_once_in_order_and_ends(model):
             model,
             ids(source),
             limits=20,
-            options=SearchOptions(beam_size, 0.6),
-            special_ids=SpecialIds(PAD, BOS, EOS),
+            options=SearchOptions(beam_size, 0.6, emit_unknowns=True),
         )
         np.testing.assert_array_equal(found.ids[:, 0, :7], source)
         assert not found.ids[:, 0, 7:].numpy().any()

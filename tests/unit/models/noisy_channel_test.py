@@ -57,7 +57,7 @@ def without_padding(ids):
 def test_finds_what_brute_force_finds_with_the_scores_of_both_models(channel, language_model):
     limit, words = 4, range(4, VOCAB - 1)
     model = NoisyChannel(channel, language_model, weight=0.4, **EVERY_WORD)
-    found = traced_search(model, limit, 330, alpha=0.0, forbidden=(UNK, VOCAB - 1))(SOURCE)
+    found = traced_search(model, limit, 330, alpha=0.0, forbidden=VOCAB - 1)(SOURCE)
     every = [
         [*body, EOS] for size in range(limit) for body in itertools.product(words, repeat=size)
     ]

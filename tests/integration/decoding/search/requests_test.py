@@ -273,29 +273,6 @@ def test_draws_at_temperature_0_are_the_greedy_translation(model):
             np.testing.assert_allclose(some.log_probs[k], one.log_probs[0], rtol=1e-5)
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_draws_are_as_frequent_as_they_are_probable(model, temperature):
-    """The statistic of the chi-square test, against its quantile of 99.9% at 14 degrees."""
-    limit, count = 3, 1500
-    options = {"sample": True, "beam_size": 1, "max_length_extra": limit}
-    (found,) = search(model, [Sentence(SOURCES[0])], count, temperature=temperature, **options)
-    drawn = [tuple(i for i in ids if i != PAD_ID) for ids in found.ids.tolist()]
-    every = [(*body, EOS_ID) for body in bodies(limit - 1)]
-    every += itertools.product(WORDS, repeat=limit)  # Not finished.
-    log_probs, _ = steps(model, SOURCES[0], every)
-    possible = log_probs[:, :, [EOS_ID, *WORDS]] / temperature
-    shares = log_probs / temperature - np.log(np.exp(possible).sum(axis=2, keepdims=True))
-    expected = [
-        count * np.exp(shares[row, range(len(target)), target].sum())
-        for row, target in enumerate(every)
-    ]
-    assert sum(expected) == pytest.approx(count, rel=1e-4)
-    statistic = sum((drawn.count(t) - e) ** 2 / e for t, e in zip(every, expected, strict=True))
-    assert statistic < 36.12
-    totals = [log_probs[every.index(t), range(len(t)), t].sum() for t in drawn]
-    np.testing.assert_allclose(found.log_probs, totals, rtol=1e-4, atol=1e-5)
-
-
 def test_draws_depend_on_the_line_and_on_nothing_else_of_the_batch(model):
     searcher = searcher_of(model, sample=True, beam_size=1, max_length_extra=12)
     sentences = [Sentence(source, number) for number, source in enumerate([*SOURCES, SOURCES[0]])]
