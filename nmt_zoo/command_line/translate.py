@@ -326,13 +326,8 @@ class Models(NamedTuple):
 # Flags besides `options` on which translations depend, and scores: how lines are read and written,
 # and the models and their search. The model's own precision is among its options.
 _LINE_FLAGS = ("replace_unknowns", "lexicon", "split_sentences", "long_lines", "max_input_tokens")
-_MODEL_FLAGS = (
-    "model_dir",
-    "language_model",
-    "channel_model",
-    "language_model_weight",
-    "export_dir",
-)
+_MODEL_FLAGS = ("model_dir", "channel_model", "export_dir")
+_MODEL_FLAGS += ("language_model", "language_model_weight")
 _SEARCH_FLAGS = ("beam_size", "length_penalty", "precision", "n_best")
 _COMMON = ("length_penalty", "batch_size", "max_input_tokens")  # Options of `Scorer` and others.
 
@@ -457,7 +452,7 @@ def texts_read(args: Arguments) -> dict[str, str]:
 
 def what_translates(args: Arguments) -> dict[str, Any]:
     """Returns everything besides the text that a translation depends on, as JSON values."""
-    values = {**args.values(), **args.options}
+    values = args.values()
     read = {name: [path] for name, path in texts_read(args).items()}
     for name in ("model_dir", "channel_model", "language_model", "shortlist"):
         if path := values.get(name):
