@@ -14,7 +14,6 @@ from nmt_zoo.model_directory.directory import Loaded, ModelDirectory
 from nmt_zoo.models.base import TranslationModel
 from nmt_zoo.models.ensemble import Ensemble
 from nmt_zoo.models.fusion import ShallowFusion
-from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.noisy_channel import NoisyChannel
 
 
@@ -25,16 +24,13 @@ def load_models(directories: list[ModelDirectory], **how: Any) -> Loaded:
     and presets, and `length_penalty` is their mean. `how` is as for `ModelDirectory.load`.
     Raises UserError: the vocabularies differ, or a directory cannot be loaded.
     """
-    first, *others = directories
-    model, tokenizer, config = first.load(**how)
-    if not others:
-        return model, tokenizer, config
-    members, ensemble = [model], {str(first.path): config["model"]}
-    penalties = [config["length_penalty"]]
-    if others:
-        require_steps(model, f"{first.path} cannot be a member of an ensemble")
-    for directory in others:
-        member, member_tokenizer, member_config = directory.load(**how)
+    loaded = [directory.load(**how) for directory in directories]
+    first, (_, tokenizer, config) = directories[0], loaded[0]
+    if len(loaded) == 1:
+        return loaded[0]
+    for directory, (member, member_tokenizer, member_config) in zip(
+        directories, loaded, strict=True
+    ):
         check_same_tokenizer(member_tokenizer, directory, tokenizer, first)
         require_steps(member, f"{directory.path} cannot be a member of an ensemble")
         contexts = [c["options"]["context_sentences"] for c in (config, member_config)]
@@ -43,11 +39,13 @@ def load_models(directories: list[ModelDirectory], **how: Any) -> Loaded:
                 f"{directory.path}: was trained with --context_sentences={contexts[1]}, and "
                 f"{first.path} with {contexts[0]}; an ensemble reads the same text"
             )
-        members.append(member)
-        penalties.append(member_config["length_penalty"])
-        ensemble[str(directory.path)] = member_config["model"]
-    combined = {"ensemble": ensemble, "length_penalty": sum(penalties) / len(penalties)}
-    return Ensemble(members), tokenizer, {**config, **combined}
+    members, _, configs = zip(*loaded, strict=True)
+    pairs = zip(directories, configs, strict=True)
+    combined = {
+        "ensemble": {str(directory.path): config["model"] for directory, config in pairs},
+        "length_penalty": sum(config["length_penalty"] for config in configs) / len(configs),
+    }
+    return Ensemble(list(members)), tokenizer, {**config, **combined}
 
 
 def require_steps(model: TranslationModel, what: str) -> None:
@@ -60,32 +58,32 @@ def require_steps(model: TranslationModel, what: str) -> None:
 
 
 def check_same_tokenizer(
-    found: Tokenizer, directory: ModelDirectory, expected: Tokenizer, first: ModelDirectory
+    tokenizer: Tokenizer, directory: ModelDirectory, expected: Tokenizer, first: ModelDirectory
 ) -> None:
     """Raises `UserError` unless a model encodes sources and targets as the first model does."""
     remedy = "train it with the same --tokenizer and --vocab_file"
     of_words = "train both on the same text with the same --max_words and --min_word_count"
-    if found.source.form != expected.source.form:
+    if tokenizer.source.form != expected.source.form:
         raise UserError(
-            f"{directory.path}: its text has --normalise={found.source.form}, and that of "
+            f"{directory.path}: its text has --normalise={tokenizer.source.form}, and that of "
             f"{first.path} {expected.source.form}; train both with the same"
         )
-    if found.kind != expected.kind:
+    if tokenizer.kind != expected.kind:
         raise UserError(
-            f"{directory.path}: its text is encoded by --tokenizer={found.kind}, and that of "
+            f"{directory.path}: its text is encoded by --tokenizer={tokenizer.kind}, and that of "
             f"{first.path} by {expected.kind}; {remedy}"
         )
     for side in SIDES:
         check_same_vocabulary(
-            getattr(found, side),
+            getattr(tokenizer, side),
             directory.path,
             getattr(expected, side),
             f"the {side} vocabulary of {first.path}",
             of_words
-            if found.kind == "word"
+            if tokenizer.kind == "word"
             else f"train it with --vocab_file={vocabulary_file(first, expected, side)}",
         )
-    if found.fingerprint() != expected.fingerprint():
+    if tokenizer.fingerprint() != expected.fingerprint():
         raise UserError(
             f"{directory.path}: it has the same pieces as {first.path}, but its SentencePiece "
             f"model splits words differently; {remedy}"
@@ -100,8 +98,8 @@ def load_lexical_model(
     `tokenizer` and `first` are the tokenizer and the directory of the model that translates.
     Raises UserError: no table, other vocabularies, or the directory cannot be loaded.
     """
-    model, found, config = directory.load()
-    check_same_tokenizer(found, directory, tokenizer, first)
+    model, own_tokenizer, config = directory.load()
+    check_same_tokenizer(own_tokenizer, directory, tokenizer, first)
     if model.translations(np.zeros([1, 1], np.int32)) is None:
         raise UserError(
             f"{directory.path} holds {config['model']}, which has no table of word translations; "
@@ -116,21 +114,20 @@ def load_guide(directory: ModelDirectory, tokenizer: Tokenizer, remedy: str) -> 
     If the vocabularies differ, the error names the `remedy`.
     Raises UserError: no alignments, another vocabulary, or the directory cannot be loaded.
     """
-    model, found, config = directory.load()
+    model, own, config = directory.load()
     if not model.has_alignment:
         raise UserError(
             f"--guide={directory.path} holds {config['model']}, which does not align words; give "
             "the directory of another model, such as hmm_alignment"
         )
-    if found.fingerprint() != tokenizer.fingerprint():
+    if own.fingerprint() != tokenizer.fingerprint():
         sizes = [
-            f"{each.kind}, {len(each.source):,} and {len(each.target):,} entries"
-            for each in (found, tokenizer)
+            f"{guide.kind}, {len(guide.source):,} and {len(guide.target):,} entries"
+            for guide in (own, tokenizer)
         ]
-        if found.kind == "bpe":
-            remedy += (
-                f", or this run with --vocab_file={vocabulary_file(directory, found, 'target')}"
-            )
+        if own.kind == "bpe":
+            file = vocabulary_file(directory, own, "target")
+            remedy += f", or this run with --vocab_file={file}"
         raise UserError(
             f"--guide={directory.path}: its vocabulary ({sizes[0]}) differs from that of this run "
             f"({sizes[1]}); {remedy}"
@@ -148,64 +145,48 @@ def load_combined(
 ) -> Loaded:
     """Loads a model, an ensemble, or either with a language model: shallow fusion, noisy channel.
 
-    If `is_channel`, `directories` holds only a channel model. `weight` is the language model's, at
-    least 0; None: `FUSION_WEIGHT` or `CHANNEL_WEIGHT`. But for a channel model, `how` is as for
+    If `is_channel`, `directories` holds only an IBM model of the reverse direction: the tokenizer's
+    sides are exchanged, `length_penalty` is 0, and `how` has no effect. `weight` is the language
+    model's, at least 0; None: `FUSION_WEIGHT` or `CHANNEL_WEIGHT`. Otherwise, `how` is as for
     `load_models`. With a language model, the configuration also holds `channel_model` (or ""),
     `language_model` and `language_model_weight`.
-    Raises UserError: as `load_models`, `load_fusion` and `load_noisy_channel`.
+    Raises UserError: not a model that can be combined, the vocabularies differ, or a directory
+    cannot be loaded.
     """
     if not language:
         return load_models(directories, **how)
+    directory, side, use = directories[0], "target", ""
+    if is_channel:
+        model, tokenizer, config = _load_channel(directory)
+        side, use = "source", ", which the noisy channel translates into"
+    else:
+        model, tokenizer, config = load_models(directories, **how)
+        require_steps(model, f"--language_model cannot be added to {directory.path}")
+    language_model, language_tokenizer, _ = language.load(language_model=True)
+    check_same_vocabulary(
+        language_tokenizer.target,
+        language.path,
+        getattr(tokenizer, side),
+        f"the {side} vocabulary of {directory.path}{use}",
+        f"train the language model with --vocab_file={vocabulary_file(directory, tokenizer, side)}",
+    )
     if weight is None:
         weight = CHANNEL_WEIGHT if is_channel else FUSION_WEIGHT
-    if is_channel:
-        model, tokenizer, config = load_noisy_channel(*directories, language, weight)
-    else:
-        model, tokenizer, config = load_fusion(directories, language, weight, **how)
     facts = {
-        "channel_model": str(directories[0].path) if is_channel else "",
+        "channel_model": str(directory.path) if is_channel else "",
         "language_model": str(language.path),
         "language_model_weight": weight,
     }
-    return model, tokenizer, {**config, **facts}
+    if not is_channel:
+        return ShallowFusion(model, language_model, weight=weight), tokenizer, {**config, **facts}
+    noisy = NoisyChannel(model, language_model, weight=weight)
+    exchanged = Tokenizer(tokenizer.kind, tokenizer.target, tokenizer.source)
+    return noisy, exchanged, {**config, "length_penalty": 0.0, **facts}
 
 
-def load_fusion(
-    directories: list[ModelDirectory],
-    language_directory: ModelDirectory,
-    weight: float,
-    **how: Any,
-) -> Loaded:
-    """Loads a model, or an ensemble, with a language model of its target vocabulary, weight >= 0.
-
-    `how` is as for `load_models`.
-    Raises UserError: the vocabularies differ, or a directory cannot be loaded.
-    """
-    model, tokenizer, config = load_models(directories, **how)
-    directory = directories[0]
-    require_steps(model, f"--language_model cannot be added to {directory.path}")
-    language_model, language_tokenizer, _ = language_directory.load(language_model=True)
-    check_same_vocabulary(
-        language_tokenizer.target,
-        language_directory.path,
-        tokenizer.target,
-        f"the target vocabulary of {directory.path}",
-        _remedy(vocabulary_file(directory, tokenizer, "target")),
-    )
-    return ShallowFusion(model, language_model, weight=weight), tokenizer, config
-
-
-def load_noisy_channel(
-    directory: ModelDirectory, language_directory: ModelDirectory, weight: float
-) -> Loaded:
-    """Loads a noisy channel: an IBM model and a language model of its source vocabulary.
-
-    The model of `directory` is of the reverse direction, so the tokenizer's sides are exchanged;
-    `length_penalty` is 0, and `weight` above 0.
-    Raises UserError: not an IBM model, the vocabularies differ, or a directory cannot be loaded.
-    """
+def _load_channel(directory):
     channel, tokenizer, config = directory.load()
-    if not isinstance(channel, AlignmentModel):
+    if "em" not in channel.trained_by:
         raise UserError(
             f"{directory.path} holds {config['model']}; the noisy channel needs an IBM model of "
             "the reverse direction: train.py --model=ibm1 with source and target exchanged"
@@ -216,21 +197,7 @@ def load_noisy_channel(
             "and takes all alignments for equally probable",
             file=sys.stderr,
         )
-    language_model, language_tokenizer, _ = language_directory.load(language_model=True)
-    check_same_vocabulary(
-        language_tokenizer.target,
-        language_directory.path,
-        tokenizer.source,
-        f"the source vocabulary of {directory.path}, which the noisy channel translates into",
-        _remedy(vocabulary_file(directory, tokenizer, "source")),
-    )
-    model = NoisyChannel(channel, language_model, weight=weight)
-    tokenizer = Tokenizer(tokenizer.kind, tokenizer.target, tokenizer.source)
-    return model, tokenizer, {**config, "length_penalty": 0.0}
-
-
-def _remedy(file):
-    return f"train the language model with --vocab_file={file}"
+    return channel, tokenizer, config
 
 
 def check_same_vocabulary(

@@ -207,18 +207,13 @@ class GraphEngine:
             hypotheses = self._run_graph(sources, n_best, inputs)
             if size:
                 self._programs.spend(size, time.monotonic() - start)
-        rows = zip(*(tensor.numpy() for tensor in hypotheses), strict=True)
+        ids, log_probs, *others = (tensor.numpy() for tensor in hypotheses)
+        if self.options.word_reward:  # Log-probabilities are the model's alone.
+            num_words = np.sum((ids != PAD_ID) & (ids != EOS_ID), axis=-1)
+            log_probs = log_probs - self.options.word_reward * num_words
+        rows = zip(ids, log_probs, *others, strict=True)
         # A program returns rows of padding, too.
-        hypotheses = [Hypotheses(*row) for row in itertools.islice(rows, len(sentences))]
-        return [self._without_rewards(one) for one in hypotheses]
-
-    def _without_rewards(self, hypotheses):
-        """Returns `Hypotheses` whose log-probabilities are the model's alone."""
-        ids, log_probs, reward = hypotheses.ids, hypotheses.log_probs, self.options.word_reward
-        if not reward:
-            return hypotheses
-        num_words = np.sum((ids != PAD_ID) & (ids != EOS_ID), axis=-1)
-        return hypotheses._replace(log_probs=log_probs - reward * num_words)
+        return [Hypotheses(*row) for row in itertools.islice(rows, len(sentences))]
 
     def _inputs(self, sentences, draws):
         """Returns the further inputs of a graph, see `_INPUTS`."""
