@@ -1,6 +1,6 @@
 """Hides from a model what it cannot translate: web addresses, new characters, and capitals.
 
-A sign stands for each hidden part. Lines in capitals are translated in small letters.
+A placeholder stands for each hidden part. Lines in capitals are translated in small letters.
 """
 
 import functools
@@ -38,8 +38,8 @@ class Part(NamedTuple):
 class Hidden(NamedTuple):
     """A line without the parts that are not translated."""
 
-    # The line, in which signs stand for parts, and symbols at its ends are left out; in small
-    # letters if the line is in capitals that the vocabulary hardly knows.
+    # The line, in which placeholders stand for parts, and symbols at its ends are left out; in
+    # small letters if the line is in capitals that the vocabulary hardly knows.
     text: str
     parts: dict  # Sign -> `Part`.
     front: str = ""  # What stood before the text, with its spaces.
@@ -55,7 +55,7 @@ class KeptParts:
     characters that the vocabulary has only in bytes. `pattern` is a regular expression; "technical"
     for `TECHNICAL`; "" for none. The attribute `lost` has the numbers of the lines whose best
     translation lacks a part.
-    Raises UserError: not a regular expression, or the model has no way to write the signs.
+    Raises UserError: not a regular expression, or the model has no way to write the placeholders.
     """
 
     def __init__(self, pattern: str, tokenizer: Tokenizer) -> None:
@@ -85,13 +85,13 @@ class KeptParts:
         line, *ends = self._without_ends(line)
         original, line = line, self._in_small_letters(line)
         parts, hidden, end = {}, [], 0
-        signs = (sign for sign in PLACEHOLDERS if sign not in line)
-        # Where no sign is left, parts stay in the line.
-        for (first, last), sign in zip(self._spans(line), signs, strict=False):
+        placeholders = (placeholder for placeholder in PLACEHOLDERS if placeholder not in line)
+        # Where no placeholder is left, parts stay in the line.
+        for (first, last), placeholder in zip(self._spans(line), placeholders, strict=False):
             before, after = line[:first][-1:].strip(), line[last:][:1].strip()
-            parts[sign] = Part(original[first:last], before, after)
-            # A word beside a sign is to have its usual pieces, which begin with a space.
-            hidden += [line[end:first], " " * bool(before), sign, " " * bool(after)]
+            parts[placeholder] = Part(original[first:last], before, after)
+            # A word beside a placeholder is to have its usual pieces, which begin with a space.
+            hidden += [line[end:first], " " * bool(before), placeholder, " " * bool(after)]
             end = last
         return Hidden("".join([*hidden, line[end:]]), parts, *ends, line != original)
 
@@ -163,18 +163,18 @@ class KeptParts:
         is_mark = len(match[0]) == 1 and unicodedata.category(match[0])[0] == "P"
         return is_mark and all(c.isalnum() and not self._is_new(c) for c in around)
 
-    def sign_ids(self, sign: str) -> list[int]:
-        """Returns the target ids of a sign, as they are inside a line."""
-        ids = self._target.encode([sign])[0][:-1]
+    def placeholder_ids(self, placeholder: str) -> list[int]:
+        """Returns the target ids of a placeholder, as they are inside a line."""
+        ids = self._target.encode([placeholder])[0][:-1]
         return ids[self._target.pieces(ids[:1]) == ["▁"] :]
 
     @staticmethod
     def restore(text: str, hidden: Hidden) -> str:
-        """Puts the parts into a translation, each once, at the first of its signs."""
+        """Puts the parts into a translation, each once, at the first of its placeholders."""
         if hidden.in_capitals:
             text = text.upper()
-        for sign, part in hidden.parts.items():
-            before, *after = text.split(sign)
+        for placeholder, part in hidden.parts.items():
+            before, *after = text.split(placeholder)
             if not after:
                 continue
             after = " ".join(filter(None, (text.strip(" ") for text in after)))
@@ -203,7 +203,7 @@ class KeptParts:
 
 
 def can_keep(tokenizer: Tokenizer) -> bool:
-    """Returns whether both vocabularies of a tokenizer can write the signs."""
+    """Returns whether both vocabularies of a tokenizer can write the placeholders."""
     return not any(
         UNK_ID in v.encode(PLACEHOLDERS[:1])[0] for v in (tokenizer.source, tokenizer.target)
     )
