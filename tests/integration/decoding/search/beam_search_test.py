@@ -260,11 +260,6 @@ def test_a_sentence_that_is_done_costs_nothing_more():
         assert (found.ids[row, 0, length:] == PAD).all()
 
 
-def test_no_sentences_have_no_hypotheses(model):
-    found = search(model, tf.zeros([0, 4], tf.int32), limit=tf.zeros([0], tf.int32))
-    assert found.log_probs.shape == (0, 3) and found.ids.shape[:2] == (0, 3)
-
-
 @pytest.mark.parametrize("score", [np.nan, np.inf])
 def test_scores_that_are_not_numbers_are_told_for_their_sentence_alone(score):
     class Broken(Echo):

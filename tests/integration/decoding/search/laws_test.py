@@ -58,16 +58,6 @@ def test_a_search_ends_with_the_best_that_its_beam_finds(monkeypatch, alpha, mos
     assert lost.sum() <= most
 
 
-def test_each_sentence_of_a_mixed_batch_ends_by_the_same_rule():
-    alphas = np.resize([0.0, 0.6, 1.5], len(SOURCE)).astype(np.float32)
-    beams = np.full(len(SOURCE), BEAM, np.int32)
-    together = search(n_best=SentenceOptions(beams, alphas, np.ones_like(beams)))
-    for place in range(3):
-        alone = search(float(alphas[place]), SOURCE[place::3], n_best=1)
-        np.testing.assert_array_equal(together.ids[place::3, 0], alone.ids[:, 0])
-        np.testing.assert_allclose(together.scores[place::3, 0], alone.scores[:, 0], rtol=1e-5)
-
-
 @pytest.mark.parametrize("phrases", [[[5]], [[4, 6]], [[6, 0], [5, 4]]])
 def test_what_is_required_costs_nothing_where_the_plain_beam_has_it(phrases):
     some = SOURCE[:300]

@@ -1,4 +1,4 @@
-"""What may be asked of translations, against brute force over all of them, for three models."""
+"""What may be asked of translations, against brute force over all of them, for two models."""
 
 import itertools
 import re
@@ -33,16 +33,11 @@ TINY = {
         "num_heads": 2,
         "ffn_width": 8,
     },
-    "lstm_luong": {"embedding_width": 8, "encoder_units": 4, "decoder_units": 8},
     "ibm2": {},
 }
 
 
-# The state of a recurrent model is reordered as that of a Transformer.
-_SLOW = {"lstm_luong": [pytest.mark.slow]}
-
-
-@pytest.fixture(scope="module", params=[pytest.param(n, marks=_SLOW.get(n, [])) for n in TINY])
+@pytest.fixture(scope="module", params=TINY)
 def model(request):
     """A model with large weights, so that no scores are equal; only one is run in graphs."""
     keras.utils.set_random_seed(5)
