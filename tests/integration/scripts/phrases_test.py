@@ -105,8 +105,12 @@ def test_neighbours_change_nothing(trained):
         ("translate", ["--length_penalty=2"], "--length_penalty: this model does not"),
         ("translate", ["--no_repeat_ngram=2"], "--no_repeat_ngram: this model does not"),
         ("translate", ["--banned={folder}/words"], "--banned: this model does not"),
-        ("translate", ["--prefix={folder}/words"], "--prefix: this model does not"),
-        ("translate", ["--required={folder}/words"], "--required: this model does not"),
+        ("translate", ["--prefix={folder}/words"], "--prefix and --required: this model does not"),
+        (
+            "translate",
+            ["--required={folder}/words"],
+            "--prefix and --required: this model does not",
+        ),
         ("export", ["--export_dir={folder}/serving"], "cannot be exported: this model does not"),
     ],
 )
