@@ -84,7 +84,8 @@ class ServedModel:
         self._max_sentences = max_sentences
         self._training_text = training_text
         self._usual = translator_for(*defaults)
-        self._tokenizer, self._max_tokens = self._usual.tokenizer, self._usual.max_input_tokens
+        self._tokenizer = self._usual.tokenizer
+        self._max_tokens = self._usual.options.max_input_tokens
         self._score = make_scorer(model)
 
     @functools.cached_property
