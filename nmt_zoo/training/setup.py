@@ -422,7 +422,7 @@ def make_trainer(run: Run) -> Trainer:
     lines = [side[: options["bleu_lines"]] for side in run.text.valid]
     evaluator = Evaluator(
         way,
-        Translator(model, run.tokenizer, beam_size=1, batch_size=64),
+        Translator.of(model, run.tokenizer, beam_size=1, batch_size=64),
         run.valid,
         *lines,
         max_tokens=run.epochs.batching.max_tokens,
