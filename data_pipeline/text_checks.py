@@ -215,13 +215,13 @@ def _repetitions(texts, held_out, own):
     for name, sentences in keys.items():
         common = [i for i, key in enumerate(sentences) if key in seen]
         if len(common) > usual * len(sentences):
-            here, there = _place(texts[name][0], common[0]), seen[sentences[common[0]]]
+            where, twin = _place(texts[name][0], common[0]), seen[sentences[common[0]]]
             yield (
                 f"{len(common):,} of {len(sentences):,} {name} "
                 f"{'sources' if len(train) == 2 else 'sentences'} are in the training text, too, "
                 "perhaps with other case, punctuation or digits"
-                f"{f', of which {counted} were read' * (every > 1)} ({here} is like "
-                f"{_place(train[0], there)}: {_quoted(held_out[name][common[0]][0])}); scores of "
+                f"{f', of which {counted} were read' * (every > 1)} ({where} is like "
+                f"{_place(train[0], twin)}: {_quoted(held_out[name][common[0]][0])}); scores of "
                 "it will be too good: remove these lines from one of the two"
             )
 

@@ -120,7 +120,7 @@ def _write(corpus, name, split, downloads):
                 f"{split.source}: none of {total.read:,} pairs is "
                 f"left{': ' * bool(total.dropped)}{_counts(total.dropped)}; check the cleaning "
                 "rules of this corpus, and "
-                f"{', '.join(place for part in parts for place in part['of'])}"
+                f"{', '.join(origin for part in parts for origin in part['of'])}"
             )
     return {**summary(total), "parts": parts}
 

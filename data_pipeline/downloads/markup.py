@@ -191,7 +191,7 @@ def _without_sections(text):
         first, *others = text.split(begin)
         parts = [other.partition(end) for other in others]
         text = first + "".join(
-            replaced(inside) + rest if found else begin + inside for inside, found, rest in parts
+            replaced(inside) + rest if closed else begin + inside for inside, closed, rest in parts
         )
     return text
 

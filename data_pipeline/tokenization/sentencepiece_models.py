@@ -73,9 +73,9 @@ def _id_of(role, special, spec, pieces):
 
     Some models list the special as a symbol without giving it the role.
     """
-    found = getattr(spec, f"{role}_id")
-    if 0 <= found < len(pieces):
-        return found
+    number = getattr(spec, f"{role}_id")
+    if 0 <= number < len(pieces):
+        return number
     return next((i for i, piece in enumerate(pieces) if piece.piece == special), None)
 
 
@@ -106,9 +106,9 @@ def with_entries(
             proto.pieces.add(piece=entry, score=lowest - 10, type=kind.NORMAL)
         else:
             proto.pieces.add(piece=entry, score=0.0, type=kind.UNUSED)
-    found = proto.SerializeToString()
-    _read(found, name)
-    return found
+    changed = proto.SerializeToString()
+    _read(changed, name)
+    return changed
 
 
 def pieces_of(model: bytes, name: FilePath) -> list[str]:

@@ -29,6 +29,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, write_json, write_text
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.configuration.options import AUTO
+from nmt_zoo.data_pipeline.input_text import open_text
 from nmt_zoo.data_pipeline.lines import open_target
 from nmt_zoo.data_pipeline.test_sets import other_translation
 from nmt_zoo.data_pipeline.text_form import is_blank
@@ -51,7 +52,6 @@ from nmt_zoo.decoding.scores import (
     remarks,
     word_splitter,
 )
-from nmt_zoo.decoding.text.input_text import open_text
 from nmt_zoo.training.ways.expectation_maximisation import text_alignment
 
 _TEXTS, _TRAINING, _SCORES, _RESULTS = "Texts", "Training text", "Scores", "Results"

@@ -38,6 +38,7 @@ from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, write_json
 from nmt_zoo.configuration.options import AUTO, CHANNEL_WEIGHT, FUSION_WEIGHT
+from nmt_zoo.data_pipeline.input_text import open_text
 from nmt_zoo.decoding.scores import (
     METRICS,
     USUAL,
@@ -53,7 +54,6 @@ from nmt_zoo.decoding.scores import (
 from nmt_zoo.decoding.search.requests import FILES, OPTIONS, check_requests, translator_options
 from nmt_zoo.decoding.search.types import COMPILE
 from nmt_zoo.decoding.text import formats
-from nmt_zoo.decoding.text.input_text import open_text
 from nmt_zoo.decoding.text.kept import file_facts
 from nmt_zoo.decoding.text.ranking import NBestList
 from nmt_zoo.decoding.text.remarks import Remarks

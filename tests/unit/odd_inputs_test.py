@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from nmt_zoo.common.errors import UserError, printable
 from nmt_zoo.common.files import decode_lines, read_lines, write_lines
 from nmt_zoo.data_pipeline.downloads.markup import parse_texts
-from nmt_zoo.data_pipeline.live_lines import LiveLines
+from nmt_zoo.data_pipeline.input_text import LiveLines
 from nmt_zoo.data_pipeline.text_form import is_blank, normalised, split_words
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BpeVocabulary, WordVocabulary
 from nmt_zoo.decoding.alignment.links import format_links, parse_gold, read_gold, symmetrise

@@ -100,10 +100,10 @@ class JsonLines:
         ]
         texts = [translation.text for translation in aligned]
         tokens = zip(*map(self._tokens, lines, aligned), strict=True) if lines else None
-        found = self.aligner.links(lines, texts, tokens=tokens)
+        aligned_links = self.aligner.links(lines, texts, tokens=tokens)
         return [
             None if is_long and not best.problem else links
-            for is_long, links, (best, *_) in zip(in_parts, found, results, strict=True)
+            for is_long, links, (best, *_) in zip(in_parts, aligned_links, results, strict=True)
         ]
 
     def _tokens(self, line, translation):
@@ -119,18 +119,18 @@ class JsonLines:
             # Given as pieces, with words for UNK, or changed by its form.
             return (source_ids, numbers), (target.encode([text])[0], target.word_numbers([text])[0])
         if self.tokenizer.kind == "pretokenized":
-            given = source.split(line)  # pyright: ignore[reportAttributeAccessIssue]
-            numbers = numbers_in_text([piece_text(x, source.style) for x in given])
+            source_pieces = source.split(line)  # pyright: ignore[reportAttributeAccessIssue]
+            numbers = numbers_in_text([piece_text(x, source.style) for x in source_pieces])
         return (source_ids, numbers), ([*ids, EOS_ID], numbers_in_text(pieces))
 
-    def _record(self, source, found, links):
-        record = {"source": source, **self._values(found[0])}
+    def _record(self, source, translations, links):
+        record = {"source": source, **self._values(translations[0])}
         if links is not None:
             record["alignment"] = links
         if self.n_best:
-            record["n_best"] = [self._values(translation) for translation in found]
-        if found[0].problem:
-            record["problem"] = found[0].problem
+            record["n_best"] = [self._values(translation) for translation in translations]
+        if translations[0].problem:
+            record["problem"] = translations[0].problem
         return record
 
     def _values(self, translation):

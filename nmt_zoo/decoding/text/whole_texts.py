@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nmt_zoo.common.files import growing_file
 from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.input_text import InputText, windows
 from nmt_zoo.data_pipeline.text_form import is_blank
-from nmt_zoo.decoding.text.input_text import InputText, windows
 from nmt_zoo.decoding.text.kept import KeptTranslations
 from nmt_zoo.decoding.text.ranking import NBestList, ranked_lines
 from nmt_zoo.decoding.text.remarks import Remarks

@@ -7,8 +7,8 @@ import pytest
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import decode_lines
-from nmt_zoo.data_pipeline import live_lines
-from nmt_zoo.data_pipeline.live_lines import LiveLines, reader
+from nmt_zoo.data_pipeline import input_text
+from nmt_zoo.data_pipeline.input_text import LiveLines, reader
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_the_size_of_a_block_changes_nothing(pipe, monkeypatch, block):
     text = "".join(random.Random(block).choices("aä€😀\n\r\u2028\ufeff", k=300))
     target.write(text.encode())
     target.close()
-    monkeypatch.setattr(live_lines, "_BLOCK_BYTES", block)
+    monkeypatch.setattr(input_text, "_BLOCK_BYTES", block)
     stream, found = LiveLines(source, "the pipe"), []
     while lines := stream.read(5):
         assert len(lines) <= 5
@@ -55,7 +55,7 @@ def test_a_stream_without_text_has_as_many_lines_as_a_file(pipe, data, lines):
 
 
 def test_long_lines_end_a_window_early(pipe, monkeypatch):
-    monkeypatch.setattr(live_lines, "_MOST_CHARACTERS", 10)
+    monkeypatch.setattr(input_text, "_MOST_CHARACTERS", 10)
     target, source = pipe
     lines = ["x" * 8, "y" * 8, "z", "", "w"]
     target.write("".join(f"{line}\n" for line in lines).encode())
@@ -71,6 +71,7 @@ def test_long_lines_end_a_window_early(pipe, monkeypatch):
         (b"one\ntwo\n\xc3", "the pipe, line 3: not UTF-8"),
         (b"\x1f\x8b\x08\x00", "the pipe: compressed by gzip"),
         ("one\ntwo\n".encode("utf-16"), "the pipe, line 1: not UTF-8 but UTF-16"),
+        (b'<doc id="a">\n<seg id="1">one</seg>\n', "the pipe: a test set in markup; give it"),
     ],
 )
 def test_bytes_that_are_no_text_are_one_line_with_its_number(pipe, data, expected):
@@ -79,8 +80,16 @@ def test_bytes_that_are_no_text_are_one_line_with_its_number(pipe, data, expecte
     target.close()
     stream = LiveLines(source, "the pipe")
     with pytest.raises(UserError, match=expected):
-        while stream.read(1):
+        while stream.read(2):
             pass
+
+
+def test_a_stream_may_begin_with_a_bracket_and_have_markup_later(pipe):
+    target, source = pipe
+    target.write(b'<3 you\n<doc id="a">\n<seg id="1">one</seg>\n')
+    target.close()
+    stream = LiveLines(source, "the pipe")
+    assert stream.read(1) == ["<3 you"] and len(stream.read(9)) == 2
 
 
 def test_a_stream_that_cannot_be_read_is_one_line():

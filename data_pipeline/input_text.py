@@ -1,0 +1,174 @@
+"""Opens what is translated, a file or a stream, and what translations are compared with."""
+
+import codecs
+import collections
+import itertools
+import os
+import select
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import IO, Any, NamedTuple
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import check_plain, decode_block
+from nmt_zoo.data_pipeline.documents import Context, starts_of
+from nmt_zoo.data_pipeline.downloads.markup import is_markup
+from nmt_zoo.data_pipeline.lines import is_tsv
+from nmt_zoo.data_pipeline.test_sets import other_translation, reference_texts, source_text
+
+_BLOCK_BYTES = 1 << 16
+_PAUSE_SECONDS = 0.01  # A writer that is busy may leave a pipe empty for a moment.
+_MOST_CHARACTERS = 1 << 20  # A window of long lines must fit into memory, too.
+_MOST_BATCHES = 32  # In a window. Lines of similar length share batches only within a window.
+
+
+class InputText(NamedTuple):
+    read: Callable  # Function of the most lines to return, as `LiveLines.read`.
+    name: str  # Its name in errors.
+    size: int | None = None  # Number of lines, or None if it is unknown.
+    prompts: bool = False  # Whether a person types the lines.
+    references: list | tuple = ()  # List of reference translations, each a list of str.
+    baseline: list | None = None  # List of str, other translations; or None.
+    starts: Collection = ()  # Where documents begin, see `data_pipeline.documents.Context`.
+
+    def in_documents(self, most: int) -> "InputText":
+        """Returns the text with at most `most` sentences of its document before each line."""
+        context = Context(most, self.starts)
+        return self._replace(read=lambda most_lines: context.of(self.read(most_lines)))
+
+
+def open_text(
+    path: str, *, column: int | None = None, reference: str = "", baseline: str = ""
+) -> InputText:
+    """Opens a text, see `source_text`, and what its translations are compared with.
+
+    An empty `path` is standard input, which is read as it arrives, or as a whole if there are
+    references. `reference`, see `reference_texts`, and `baseline`, a file of other translations,
+    are "" for none. Raises UserError as `source_text` and `reference_texts`.
+    """
+    name = path or "standard input"
+    if column and not is_tsv(name):
+        raise UserError(f"--input_column is for an --input that ends in .tsv, found {name}")
+    starts = ()
+    if path:
+        lines = source_text(path, column or (1 if is_tsv(path) and reference else None))
+        starts = starts_of(*lines.paths)
+    else:
+        prompts = sys.stdin.isatty()
+        read = LiveLines(sys.stdin, name, "> " if prompts else "").read
+        if not reference:
+            return InputText(read, name, prompts=prompts)
+        lines = [line for _, window in windows(read, 1000) for line in window]
+    references = reference_texts(reference, name, lines, column) if reference else []
+    others = other_translation(baseline, name, lines) if baseline else None
+    return InputText(reader(lines), name, len(lines), False, references, others, starts)
+
+
+def windows(read: Callable[[int], list[str]], batch_size: int) -> Iterator[tuple[int, list[str]]]:
+    """Yields windows of a text: (number of the first line, counted from 0; lines).
+
+    Each may be twice as long as the one before, so that the first translations appear after one
+    batch. `read`, of the most lines to return, ends the text by an empty list, see `LiveLines`.
+    """
+    first, most = 0, batch_size
+    while lines := read(most):
+        yield first, lines
+        first += len(lines)
+        most = min(2 * most, _MOST_BATCHES * batch_size)
+
+
+def reader(lines: Iterable[str]) -> Callable[[int], list[str]]:
+    """Returns a function like `LiveLines.read` of an iterable of str."""
+    iterator = iter(lines)
+
+    def read(most):
+        window, size = [], 0
+        for line in itertools.islice(iterator, most):
+            window.append(line)
+            size += len(line)
+            if size >= _MOST_CHARACTERS:
+                break
+        return window
+
+    return read
+
+
+class LiveLines:
+    r"""The lines of a stream, as soon as they are there, split as by `decode_lines`.
+
+    `file` needs a descriptor, as `sys.stdin` has; errors name `name`. Before the program waits for
+    a line, `prompt` is printed to standard error.
+    Raises UserError: the stream cannot be read, is compressed or not UTF-8, or begins with a test
+    set in markup.
+
+    Example:
+        stream = LiveLines(sys.stdin, "standard input")
+        while lines := stream.read(100): ...
+    """
+
+    def __init__(self, file: IO[Any], name: str, prompt: str = ""):
+        self._file = file
+        self._name = name
+        self._prompt = prompt
+        self._count = 0  # Lines that have been decoded.
+        self._ready = collections.deque()  # Lines that have been decoded but not returned.
+        self._rest = []  # The line that has no end yet, in pieces.
+        self._is_new = True
+        self._ended = False
+
+    def read(self, most: int) -> list[str]:
+        """Waits for a line; returns it and those that follow without a pause, at most `most`.
+
+        At the end of the stream, there are none.
+        """
+        lines, size = [], 0
+        while len(lines) < most and size < _MOST_CHARACTERS:
+            if self._ready:
+                lines.append(self._ready.popleft())
+                size += len(lines[-1])
+            elif self._ended or (lines and self._pauses()):
+                break
+            else:
+                self._fill()
+        if self._is_new and is_markup("\n".join(lines), "", self._name):
+            raise UserError(f"{self._name}: a test set in markup; give it as a file: --input")
+        self._is_new = False
+        return lines
+
+    def _pauses(self):
+        return not select.select([self._file], [], [], _PAUSE_SECONDS)[0]
+
+    def _fill(self):
+        """Waits for more bytes and decodes the lines that are whole."""
+        if self._prompt:
+            print(self._prompt, end="", file=sys.stderr, flush=True)
+        try:
+            data = os.read(self._file.fileno(), _BLOCK_BYTES)
+        except OSError as error:
+            raise UserError(
+                f"{self._name}: cannot be read ({error.strerror or error}); give the text as a "
+                "file: --input"
+            ) from None
+        self._ended = not data
+        if self._ended and self._prompt:
+            print(file=sys.stderr)  # The prompt is on a line that has no end.
+        head, end, rest = data.rpartition(b"\n")
+        if end or self._ended:  # Joined only now, or a long line would be copied at every block.
+            whole = b"".join([*self._rest, head, end])
+            self._rest = []
+            if whole:
+                self._decode(whole)
+        if rest:
+            self._rest.append(rest)
+
+    def _decode(self, block):
+        r"""Decodes whole lines, each ended by `\n`; the last line of the stream need not be."""
+        if not self._count:
+            check_plain(block, self._name)
+            block = block.removeprefix(codecs.BOM_UTF8)
+        if not block:  # Nothing but the mark.
+            return
+        block = block.replace(b"\r\n", b"\n").removesuffix(b"\n")
+        lines = decode_block(block, self._name, self._count + 1).split("\n")
+        self._count += len(lines)
+        self._ready.extend(lines)
