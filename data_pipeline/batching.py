@@ -106,21 +106,16 @@ def plan_epoch(
     return plan if rng is None else plan.select(steps.ravel())
 
 
-def largest_batch(plan: EpochPlan, source_lengths: np.ndarray, target_lengths: np.ndarray) -> int:
-    """Returns the number of the batch with the most cells, rows x (source + target tokens).
-
-    It needs the most memory. Among equals, the longest sentence decides.
-    """
-    rows, source, target = plan.padded_shapes(source_lengths, target_lengths).T
-    return int(np.lexsort((np.maximum(source, target), rows * (source + target)))[-1])
-
-
 def largest_shape(
     plan: EpochPlan, source_lengths: np.ndarray, target_lengths: np.ndarray
 ) -> np.ndarray:
-    """Returns `[3]` int64: rows, source tokens and target tokens of `largest_batch`."""
-    number = largest_batch(plan, source_lengths, target_lengths)
-    return plan.padded_shapes(source_lengths, target_lengths)[number]
+    """Returns `[3]` int64: rows, source tokens and target tokens of the batch with the most cells.
+
+    It needs the most memory. Among equals, the longest sentence decides.
+    """
+    shapes = plan.padded_shapes(source_lengths, target_lengths)
+    rows, source, target = shapes.T
+    return shapes[np.lexsort((np.maximum(source, target), rows * (source + target)))[-1]]
 
 
 def padding_share(plan: EpochPlan, source_lengths: np.ndarray, target_lengths: np.ndarray) -> float:

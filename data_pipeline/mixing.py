@@ -59,11 +59,14 @@ def parse_weights(text: str, count: int) -> list[float]:
     return weights
 
 
-def parse_mixture(
+def mixture(
     sizes: Sequence[int], corpus_weights: str = "", temperature: float = 1.0
 ) -> Mixture | None:
-    """Makes a `mixture` of corpora of these sizes, with weights as in --corpus_weights.
+    """Makes a `Mixture` of corpora, or None if an epoch takes every pair exactly once.
 
+    `corpus_weights`, as of --corpus_weights, are the relative shares of the corpora in an epoch, in
+    any unit; "" for their sizes. Shares are raised to 1 / `temperature`, which is at least 1 and
+    favours small corpora.
     Raises UserError: the weights cannot be used, or a corpus has no pair.
     """
     weights = parse_weights(corpus_weights, len(sizes))
@@ -71,18 +74,6 @@ def parse_mixture(
         raise UserError(
             f"all training pairs of corpus {sizes.index(0) + 1} were dropped; leave it out"
         )
-    return mixture(sizes, weights, temperature)
-
-
-def mixture(
-    sizes: Sequence[int], weights: Sequence[float] = (), temperature: float = 1.0
-) -> Mixture | None:
-    """Makes a `Mixture` of corpora, or None if an epoch takes every pair exactly once.
-
-    Every corpus has at least 1 pair. `weights` are the relative shares of the corpora in an epoch,
-    in any unit; () for their sizes. Shares are raised to 1 / `temperature`, which is at least 1 and
-    favours small corpora.
-    """
     scaled = np.asarray(weights or sizes, np.float64) ** (1.0 / temperature)
     mixed = Mixture(tuple(sizes), tuple(scaled / scaled.sum()))
     return None if tuple(mixed.counts()) == mixed.sizes else mixed

@@ -10,7 +10,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import DEFAULTS
 from nmt_zoo.data_pipeline.batching import Batching, EpochPlan
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
-from nmt_zoo.data_pipeline.mixing import parse_mixture
+from nmt_zoo.data_pipeline.mixing import mixture
 from nmt_zoo.data_pipeline.pipeline import describe, plan_batches
 from nmt_zoo.data_pipeline.tokenization.altered_pairs import AlteredPairs
 from nmt_zoo.data_pipeline.tokenization.bpe_dropout import BpeDropout
@@ -121,7 +121,7 @@ def make_epochs(
         options["max_sentences_per_batch"],
         longest=longest if options["pad_to_bucket"] else 0,
         num_workers=num_replicas,
-        mixture=parse_mixture(encoded.sizes, options["corpus_weights"], options["temperature"]),
+        mixture=mixture(encoded.sizes, options["corpus_weights"], options["temperature"]),
     )
     return Epochs(encoded.corpus, batching, options["seed"], text, folder)
 

@@ -9,7 +9,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.batching import (
     Batching,
     EpochPlan,
-    largest_batch,
+    largest_shape,
     padding_share,
     plan_epoch,
 )
@@ -241,11 +241,8 @@ def test_too_few_pairs_for_the_workers_are_refused():
 @pytest.mark.parametrize("static", [False, True])
 def test_largest_batch_has_the_most_cells(many, static):
     plan = plan_epoch(*many, Batching(600, longest=30 if static else 0), seed=1)
-    cells = [
-        (rows.size if shape is None else shape[0])
-        * (sum(many[:, rows].max(axis=1)) if shape is None else shape[1:].sum())
-        for rows, shape in zip(
-            batches_of(plan), plan.shapes if static else [None] * plan.batch_sizes.size, strict=True
-        )
-    ]
-    assert cells[largest_batch(plan, *many)] == max(cells)
+    shapes = plan.padded_shapes(*many)
+    for rows, (size, *widths) in zip(batches_of(plan), shapes, strict=True):
+        assert static or [size, *widths] == [rows.size, *many[:, rows].max(axis=1)]
+    rows, source, target = largest_shape(plan, *many)
+    assert rows * (source + target) == (shapes[:, 0] * shapes[:, 1:].sum(axis=1)).max()

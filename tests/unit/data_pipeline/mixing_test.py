@@ -19,14 +19,14 @@ def seen(found, epochs, seed=1):
 
 def test_corpora_by_their_sizes_need_no_mixture():
     assert mixture(SIZES) is None
-    assert mixture(SIZES, weights=[1, 30, 4]) is None
+    assert mixture(SIZES, "1,30,4") is None
 
 
 @pytest.mark.parametrize(
     ("weights", "shares"),
     [
-        ((1, 1, 2), [0.25, 0.25, 0.5]),
-        ((0, 1, 1), [0, 0.5, 0.5]),
+        ("1,1,2", [0.25, 0.25, 0.5]),
+        ("0,1,1", [0, 0.5, 0.5]),
     ],
 )
 def test_epoch_has_the_shares_asked_for(weights, shares):
@@ -39,7 +39,7 @@ def test_epoch_has_the_shares_asked_for(weights, shares):
 
 
 def test_all_pairs_of_a_corpus_are_seen_equally_often_over_epochs():
-    found = mixture(SIZES, weights=(3, 2, 1))
+    found = mixture(SIZES, "3,2,1")
     for epochs in (1, 2, 7):
         bounds = np.cumsum([0, *SIZES])
         counts = seen(found, epochs)
@@ -48,7 +48,7 @@ def test_all_pairs_of_a_corpus_are_seen_equally_often_over_epochs():
 
 
 def test_seed_and_epoch_fix_the_pairs():
-    found = mixture(SIZES, weights=(3, 2, 1))
+    found = mixture(SIZES, "3,2,1")
     one = found.rows(1, 2)
     np.testing.assert_array_equal(one, found.rows(1, 2))
     for other in (found.rows(1, 3), found.rows(2, 2)):

@@ -144,7 +144,7 @@ def test_workers_see_every_pair_once_and_can_resume(corpus, longest, static):
 
 def test_mixture_is_batched_as_often_as_asked_for(corpus):
     sizes = (20, corpus.num_pairs - 20)
-    found = mixture(sizes, weights=(1, 1))
+    found = mixture(sizes, "1,1")
     pairs = seen_pairs(arrays(batches(corpus, Batching(BUDGET, mixture=found), seed=0, epoch=2)))
     expected = collections.Counter()
     for row in found.rows(0, 2):

@@ -7,7 +7,7 @@ import pytest
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.batching import Batching
 from nmt_zoo.data_pipeline.encoding import encode_pairs
-from nmt_zoo.data_pipeline.mixing import parse_mixture
+from nmt_zoo.data_pipeline.mixing import mixture
 from nmt_zoo.data_pipeline.pipeline import plan_batches
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.training.reports.plan import report
@@ -53,7 +53,7 @@ def test_examples_are_pairs_of_the_text(corpus, tokenizer):
 
 
 def test_mixture_is_named(corpus, tokenizer):
-    batching = Batching(BUDGET, mixture=parse_mixture([20, 200], "1,1"))
+    batching = Batching(BUDGET, mixture=mixture([20, 200], "1,1"))
     plan = plan_batches(corpus, batching, seed=1)
     lines = report(corpus, tokenizer, batching, plan, num_parameters=1)
     assert "an epoch has 110 of 20 and 110 of 200" in next(lines)
@@ -62,10 +62,10 @@ def test_mixture_is_named(corpus, tokenizer):
 @pytest.mark.parametrize("weights", ["1", "1,2,3", "a,b", "1,-1", "0,0", "1,"])
 def test_weights_that_do_not_fit_the_corpora_are_refused(weights):
     with pytest.raises(UserError, match=r"--corpus_weights=.*expected 2 numbers") as e:
-        parse_mixture([20, 200], weights)
+        mixture([20, 200], weights)
     assert "\n" not in str(e.value)
 
 
 def test_corpus_of_which_nothing_is_left_is_named():
     with pytest.raises(UserError, match="pairs of corpus 2 were dropped"):
-        parse_mixture([220, 0])
+        mixture([220, 0])
