@@ -119,7 +119,7 @@ OPTIONS = [
     Option(
         "num_pieces",
         8000,  # 4,000 to 10,000 suit 10^4 to 10^6 pairs.
-        "Number of subword pieces that both sides share, besides 16 signs for text to copy.",
+        "Number of subword pieces that both sides share, besides 16 placeholders for text to copy.",
         _VOCABULARY,
         0,
         needs=("tokenizer=bpe",),

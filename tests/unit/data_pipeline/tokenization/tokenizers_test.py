@@ -220,24 +220,21 @@ def test_large_corpora_are_sampled_pair_by_pair():
 # Word vocabularies
 
 
-def test_words_seen_less_than_the_least_count_are_unknown():
-    vocabulary = WordVocabulary.train(["a a a b", "b c"], None, 2)
-    assert vocabulary.words == [*SPECIALS, "a", "b"]
-    (ids,) = vocabulary.encode(["a c d b"])
-    assert ids == [4, UNK_ID, UNK_ID, 5, EOS_ID]
-    assert vocabulary.decode(ids) == "a <unk> <unk> b"
-
-
-def test_limit_keeps_the_most_frequent_words_and_counts_the_specials():
-    vocabulary = WordVocabulary.train(["c c c a a b b b b"], 6, 1)
-    assert vocabulary.words == [*SPECIALS, "b", "c"]
-
-
-def test_order_is_by_count_then_by_word_whatever_the_order_of_the_lines():
-    lines = ["d c", "b a b a", "z z z"]
-    expected = [*SPECIALS, "z", "a", "b", "c", "d"]
-    assert WordVocabulary.train(lines, None, 1).words == expected
-    assert WordVocabulary.train(reversed(lines), None, 1).words == expected
+@pytest.mark.parametrize(
+    ("lines", "limit", "least", "words"),
+    [
+        (["a a a b", "b c"], None, 2, "a b"),  # Words seen less than twice are unknown.
+        (["c c c a a b b b b"], 6, 1, "b c"),  # The limit counts the specials.
+        (["d c", "b a b a", "z z z"], None, 1, "z a b c d"),  # By count, then by word.
+        (["z z z", "b a b a", "d c"], None, 1, "z a b c d"),
+    ],
+)
+def test_word_vocabularies_have_the_most_frequent_words(lines, limit, least, words):
+    vocabulary = WordVocabulary.train(lines, limit, least)
+    assert vocabulary.words == [*SPECIALS, *words.split()]
+    (ids,) = vocabulary.encode([f"{words[0]} foo {words[2]}"])
+    assert ids == [4, UNK_ID, 5, EOS_ID]
+    assert vocabulary.decode(ids) == f"{words[0]} <unk> {words[2]}"
 
 
 def test_all_white_space_separates_words_and_invisible_characters_do_not():
@@ -331,13 +328,10 @@ def test_target_lines_in_pieces_are_joined_as_translations_are(tmp_path, pieces,
     assert words.target_words([in_pieces]) == [in_pieces]
 
 
-def test_more_frequent_mark_decides_how_pieces_are_joined():
+def test_more_frequent_mark_decides_how_pieces_are_joined_and_the_last_may_go_on():
     assert piece_style(["a@@", "b@@", "c", "▁"]) == "@@"
     assert piece_style(["▁a", "▁b", "c", "@@"]) == "▁"
     assert piece_style(["a▁", "@@b"]) == "word"
-
-
-def test_last_piece_may_go_on():
     assert join_pieces(["a", "b@@"], "@@") == "a b"
     assert join_pieces(["▁a", "b", "▁"], "▁") == "ab"
     assert join_pieces([], "@@") == join_pieces([], "▁") == join_pieces([], "word") == ""
@@ -403,24 +397,15 @@ def test_a_vocabulary_that_a_killed_run_has_left_is_not_loaded_in_place_of_a_new
     assert (loaded.source.words[4:], loaded.target.words[4:]) == (["a"], ["b"])
 
 
-def test_fingerprint_changes_with_every_entry_their_order_and_the_side():
+def test_fingerprint_changes_with_every_entry_their_order_the_side_the_kind_and_the_model(bpe):
     a, b, c = (WordVocabulary([*SPECIALS, *words.split()]) for words in ("x y", "x z", "y x"))
     tokenizers = [Tokenizer("word", *sides) for sides in ((a, a), (a, b), (b, a), (a, c), (c, c))]
+    pieces, other = PieceVocabulary([*SPECIALS, "x", "y"]), BpeVocabulary.train(LINES, 350)
+    tokenizers.append(Tokenizer("pretokenized", pieces, pieces))
+    tokenizers += [Tokenizer("bpe", model, model) for model in (bpe, other)]
     assert len({tokenizer.fingerprint() for tokenizer in tokenizers}) == len(tokenizers)
     again = WordVocabulary([*SPECIALS, "x", "y"])
     assert Tokenizer("word", again, again).fingerprint() == tokenizers[0].fingerprint()
-
-
-def test_fingerprint_changes_with_the_kind_and_the_model(bpe):
-    words, pieces = (kind([*SPECIALS, "x", "y"]) for kind in (WordVocabulary, PieceVocabulary))
-    other = BpeVocabulary.train(LINES, 350)
-    prints = {
-        Tokenizer("word", words, words).fingerprint(),
-        Tokenizer("pretokenized", pieces, pieces).fingerprint(),
-        Tokenizer("bpe", bpe, bpe).fingerprint(),
-        Tokenizer("bpe", other, other).fingerprint(),
-    }
-    assert len(prints) == 4
 
 
 @pytest.mark.parametrize("kind", ["bpe", "word"])
