@@ -54,9 +54,9 @@ from nmt_zoo.decoding.scores import (
 from nmt_zoo.decoding.search.requests import FILES, OPTIONS, check_requests, translator_options
 from nmt_zoo.decoding.search.types import COMPILE
 from nmt_zoo.decoding.text import formats
-from nmt_zoo.decoding.text.kept import file_facts
+from nmt_zoo.decoding.text.finished import file_facts
+from nmt_zoo.decoding.text.line_warnings import TranslationWarnings
 from nmt_zoo.decoding.text.ranking import NBestList
-from nmt_zoo.decoding.text.remarks import Remarks
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.decoding.text.whole_texts import (
     Output,
@@ -550,13 +550,13 @@ def translate(
     translator: Translator,
     training_text: TrainingText | None,
 ) -> None:
-    """Translates an `InputText`; prints remarks and scores."""
+    """Translates an `InputText`; prints warnings and scores."""
     unknowns, keep = translator.options.unknowns, translator.options.keep
     training = None
     if text.references:  # Read before the work, in case it is damaged.
         training = [directory.summary() for directory in models.directories]
         training = training[0] if len(training) == 1 else training
-    reported = Remarks(
+    reported = TranslationWarnings(
         args.max_input_tokens,
         models.config["options"]["max_length"],
         args.n_best,
@@ -571,11 +571,11 @@ def translate(
         output,
         n_best=args.n_best,
         formatted=make_format(args, models),
-        remarks=reported,
+        warnings=reported,
     )
     seconds = None if num_used else round(time.monotonic() - began, 1)
-    for remark in reported:
-        print(remark, file=sys.stderr)
+    for warning in reported:
+        print(warning, file=sys.stderr)
     earlier = "; lines of the earlier run are not counted" if num_used else ""
     for counts in filter(None, (unknowns, keep)):
         if summary := counts.summary():

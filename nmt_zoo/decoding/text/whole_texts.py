@@ -10,9 +10,9 @@ from nmt_zoo.common.files import growing_file
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.input_text import InputText, windows
 from nmt_zoo.data_pipeline.text_form import is_blank
-from nmt_zoo.decoding.text.kept import KeptTranslations
+from nmt_zoo.decoding.text.finished import FinishedLines
+from nmt_zoo.decoding.text.line_warnings import TranslationWarnings
 from nmt_zoo.decoding.text.ranking import NBestList, ranked_lines
-from nmt_zoo.decoding.text.remarks import Remarks
 from nmt_zoo.decoding.translator import Translation, Translator
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Output(NamedTuple):
     path: str  # File for them; "" if there is none.
     write: Callable  # Function of a list of lines, which is called in order if there is no file.
     batch_size: int  # Lines that are done at once, see `windows`.
-    made_by: dict  # Everything besides the text that the lines depend on, see `KeptTranslations`.
+    made_by: dict  # Everything besides the text that the lines depend on, see `FinishedLines`.
     shows_progress: bool = True  # Whether to show progress on standard error.
 
 
@@ -42,17 +42,17 @@ def translate_text(
     *,
     n_best: int,
     formatted: Callable,
-    remarks: Remarks,
+    warnings: TranslationWarnings,
 ) -> tuple[list[str], int]:
     """Translates a text; translations for a file are kept until all are done.
 
     `formatted` is a function of a window and its results that returns lines, see `formats`;
-    `remarks` counts what is to be reported. Returns (the best translations if the text has
+    `warnings` counts what is to be reported. Returns (the best translations if the text has
     references, otherwise an empty list; the number of lines that an earlier run had translated).
     Raises UserError: the model knows no word of the whole text, or of its first `_BEGINNING` lines
     with words, unless it replaces unknown words.
     """
-    outputs, kept, num_lines = [], None, 0
+    outputs, finished, num_lines = [], None, 0
     # The lines so far, until they are checked.
     beginning = None if translator.options.unknowns else []
     if text.size is not None:  # Before the work.
@@ -69,33 +69,33 @@ def translate_text(
             if num_lines == text.size or sum(not is_blank(x) for x in beginning) >= _BEGINNING:
                 translator.check_known(beginning, text.name)
                 beginning = None
-        results = translations(translator, window, n_best, kept, advance)
-        remarks.add(sentences, translator.tokenizer.source.encode(lines), results)
+        results = translations(translator, window, n_best, finished, advance)
+        warnings.add(sentences, translator.tokenizer.source.encode(lines), results)
         if text.references:
             outputs.extend(best.text for best, *_ in results)
         return formatted(window, results)
 
     with contextlib.ExitStack() as stack:
         if output.path:
-            kept = stack.enter_context(KeptTranslations(unfinished(output.path), output.made_by))
-            if kept.num_found:
+            finished = stack.enter_context(FinishedLines(unfinished(output.path), output.made_by))
+            if finished.num_found:
                 print(
-                    f"found {kept.num_found:,} earlier translations in {kept.path}; those of lines "
-                    "that are still the same are used",
+                    f"found {finished.num_found:,} earlier translations in {finished.path}; those "
+                    "of lines that are still the same are used",
                     file=sys.stderr,
                 )
-        _write_all(text, lines_of, output, "translating", stack, remarks)
+        _write_all(text, lines_of, output, "translating", stack, warnings)
         if beginning and not text.prompts:  # A stream that ended sooner.
             translator.check_known(beginning, text.name)
         translator.check_constraints(num_lines)
-    return outputs, kept.num_used if kept else 0
+    return outputs, finished.num_used if finished else 0
 
 
 def translations(
     translator: Translator,
     window: tuple[int, Sequence[str]],
     n_best: int = 1,
-    kept: KeptTranslations | None = None,
+    finished: FinishedLines | None = None,
     advance: Callable[[int], None] = lambda count: None,
 ) -> list[list[Translation]]:
     """Translates a window as `Translator.translate`, except lines translated by an earlier run.
@@ -103,14 +103,14 @@ def translations(
     `advance` is called with the number of lines that are done, after every batch.
     """
     first, lines = window
-    results = kept.take(first, lines) if kept else {}
+    results = finished.take(first, lines) if finished else {}
     todo = [i for i in range(len(lines)) if i not in results]
 
     def done(batch):
         batch = {todo[i]: result for i, result in batch.items()}
         results.update(batch)
-        if kept and batch:
-            kept.add(first, lines, batch)
+        if finished and batch:
+            finished.add(first, lines, batch)
         advance(len(batch))
 
     advance(len(results))
@@ -147,7 +147,7 @@ def rank_text(text: InputText, scorer: "Scorer", output: Output, n_best: NBestLi
         n_best.check_end(text.size)
 
 
-def _write_all(text, lines_of, output, name, stack, remarks=None):
+def _write_all(text, lines_of, output, name, stack, warnings=None):
     """Writes the output for a text window by window, each as soon as it is done."""
     write, advance = output.write, lambda count: None
     if output.path:
@@ -156,7 +156,7 @@ def _write_all(text, lines_of, output, name, stack, remarks=None):
         advance = stack.enter_context(Progress(name, text.size, "lines")).update
     for window in windows(text.read, output.batch_size):
         write(lines_of(window, advance))
-        if remarks and text.prompts:
-            taken = remarks.take()
-            for remark in taken if any(map(str.strip, window[1])) else ():
-                print(remark, file=sys.stderr)
+        if warnings and text.prompts:
+            taken = warnings.take()
+            for warning in taken if any(map(str.strip, window[1])) else ():
+                print(warning, file=sys.stderr)

@@ -18,7 +18,7 @@ from nmt_zoo.decoding.explorer.page import model_data
 from nmt_zoo.decoding.explorer.sentence import maps_of, with_alignment
 from nmt_zoo.decoding.scoring import make_scorer
 from nmt_zoo.decoding.search.types import length_normaliser, padded
-from nmt_zoo.decoding.text.remarks import TextRemarks
+from nmt_zoo.decoding.text.line_warnings import LineWarnings
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.decoding.translator import NO_MEMORY, TOO_LONG, Translator
 from nmt_zoo.serving.export.request_checks import DEFAULT
@@ -181,11 +181,11 @@ class ServedModel:
 
     def _warnings(self, inputs, answers):
         """Returns what is unusual about lines and their best translations, a str for each kind."""
-        remarks = TextRemarks(self._training_text, self._usual.in_sentences)
+        warnings = LineWarnings(self._training_text, self._usual.in_sentences)
         for text, (best, *_) in zip(inputs["text"], answers, strict=True):
             for line, translation in zip(_lines(text), best.text.split("\n"), strict=False):
-                remarks.add_text(line, translation)
-        return list(remarks)
+                warnings.add_text(line, translation)
+        return list(warnings)
 
     # Pairs of a text and its translation
 

@@ -7,7 +7,7 @@ import pytest
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.decoding.text import training_text
-from nmt_zoo.decoding.text.remarks import IN_PARTS, LOOP, SEVERAL, TextRemarks, loop
+from nmt_zoo.decoding.text.line_warnings import IN_PARTS, LOOP, SEVERAL, LineWarnings, loop
 from nmt_zoo.decoding.text.splitting import sentences
 from nmt_zoo.decoding.text.training_text import (
     CHARACTERS,
@@ -88,10 +88,10 @@ def test_a_model_that_was_trained_before_has_seen_both_texts():
 def test_several_sentences_are_said_to_be_in_parts_or_perhaps_missing():
     line = f"{SOURCE[0]} {SOURCE[1]}"
     for split, expected in ({"split": lambda line, _: sentences(line)}, IN_PARTS), ({}, SEVERAL):
-        remarks = TextRemarks(TEXT, **split)
-        remarks.add_text(SOURCE[0], TARGET[0])
-        remarks.add_text(line, f"{TARGET[0]} {TARGET[1]}")
-        assert [*remarks] == [f"{expected}: 1 of 2 (line 2)"]
+        warnings = LineWarnings(TEXT, **split)
+        warnings.add_text(SOURCE[0], TARGET[0])
+        warnings.add_text(line, f"{TARGET[0]} {TARGET[1]}")
+        assert [*warnings] == [f"{expected}: 1 of 2 (line 2)"]
 
 
 def test_a_loop_is_said_unless_the_source_has_it():
@@ -100,15 +100,15 @@ def test_a_loop_is_said_unless_the_source_has_it():
     assert loop(again, "and the dog " * 5) == ""
     assert loop("雨雨雨雨雨雨雨", "It rains.") == "雨雨雨"
     assert loop("ein Hund und ein Hund und eine Katze", "") == ""
-    remarks = TextRemarks()
-    remarks.add_text("A dog runs.", "ja ja ja ja ja ja ja")
-    assert [*remarks] == [LOOP.replace("{}", "'ja ja ja'") + ": 1 of 1 (line 1)"]
+    warnings = LineWarnings()
+    warnings.add_text("A dog runs.", "ja ja ja ja ja ja ja")
+    assert [*warnings] == [LOOP.replace("{}", "'ja ja ja'") + ": 1 of 1 (line 1)"]
 
 
-def test_remarks_that_were_taken_are_not_repeated_and_lines_are_numbered_on():
-    remarks = TextRemarks(TEXT)
-    remarks.add_text("✓ 😀", "")
-    assert remarks.take() == [f"{UNKNOWN}: 1 of 1 (line 1)"]
-    remarks.add_text("✓ {} " + SOURCE[0], "")
-    assert remarks.take() == [CHARACTERS.replace("{}", "✓ (U+2713)") + ": 1 of 1 (line 2)"]
-    assert remarks.take() == [*remarks] == []
+def test_warnings_that_were_taken_are_not_repeated_and_lines_are_numbered_on():
+    warnings = LineWarnings(TEXT)
+    warnings.add_text("✓ 😀", "")
+    assert warnings.take() == [f"{UNKNOWN}: 1 of 1 (line 1)"]
+    warnings.add_text("✓ {} " + SOURCE[0], "")
+    assert warnings.take() == [CHARACTERS.replace("{}", "✓ (U+2713)") + ": 1 of 1 (line 2)"]
+    assert warnings.take() == [*warnings] == []

@@ -15,8 +15,8 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, PieceVocab
 from nmt_zoo.decoding.alignment.aligner import Aligner
 from nmt_zoo.decoding.alignment.subword_merging import word_weights
 from nmt_zoo.decoding.text import formats
-from nmt_zoo.decoding.text.kept import KeptTranslations
-from nmt_zoo.decoding.text.remarks import Remarks
+from nmt_zoo.decoding.text.finished import FinishedLines
+from nmt_zoo.decoding.text.line_warnings import TranslationWarnings
 from nmt_zoo.decoding.text.whole_texts import Output, translate_text, translations
 from nmt_zoo.decoding.translator import TOO_LONG, Translation, Translator
 from tests.integration.models.contract_test import randomised
@@ -67,17 +67,17 @@ def test_windows_change_neither_translations_nor_their_order(translator):
 
 def test_translations_that_are_kept_are_not_made_again(translator, tmp_path):
     lines, path = lines_of(30), tmp_path / "unfinished"
-    with pytest.raises(KeyboardInterrupt), KeptTranslations(path, {}) as kept:
+    with pytest.raises(KeyboardInterrupt), FinishedLines(path, {}) as finished:
         for window in windows(reader(lines), 4):
-            expected = translations(translator, window, kept=kept)
+            expected = translations(translator, window, finished=finished)
             if window[0] >= 12:
                 raise KeyboardInterrupt
     before = int(translator.model.hypotheses)
-    with KeptTranslations(path, {}) as kept:
+    with FinishedLines(path, {}) as finished:
         found = [
             best
             for window in windows(reader(lines), 4)
-            for best in translations(translator, window, kept=kept)
+            for best in translations(translator, window, finished=finished)
         ]
     assert found[12:28] == expected
     steps = [len(ids) for ids in translator.tokenizer.source.encode(lines[28:])]
@@ -93,10 +93,10 @@ def test_a_line_in_parts_is_kept_with_the_batch_of_its_last_part(translator, tmp
         if count:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), KeptTranslations(path, {}) as kept:
-        translations(in_parts, (0, lines), kept=kept, advance=stop)
-    with KeptTranslations(path, {}) as kept:
-        ((place, (best,)),) = kept.take(0, lines).items()
+    with pytest.raises(KeyboardInterrupt), FinishedLines(path, {}) as finished:
+        translations(in_parts, (0, lines), finished=finished, advance=stop)
+    with FinishedLines(path, {}) as finished:
+        ((place, (best,)),) = finished.take(0, lines).items()
     assert place == 1 and best.text == lines[1]
 
 
@@ -120,13 +120,13 @@ def test_only_a_text_that_begins_with_many_unknown_lines_is_refused():
     translator = Translator.of(Echo(len(words.source)), words, beam_size=1)
 
     def translated(lines, size=None):
-        remarks, written = Remarks(60, 60, 1, False), []
+        warnings, written = TranslationWarnings(60, 60, 1, False), []
         text = InputText(reader(lines), "in.en", size)
-        how = {"n_best": 1, "formatted": formats.plain_lines, "remarks": remarks}
+        how = {"n_best": 1, "formatted": formats.plain_lines, "warnings": warnings}
         translate_text(text, translator, Output("", written.extend, 1, {}, False), **how)
         assert len(written) == len(lines) and "one dog" in written
-        (remark,) = (r for r in remarks if "without a word that the model knows" in r)
-        return remark.partition(": ")[2]
+        (warning,) = (r for r in warnings if "without a word that the model knows" in r)
+        return warning.partition(": ")[2]
 
     assert translated(["foo", "one dog"], 2) == "1 of 2 (line 1)"
     assert translated(["", "foo", "one dog"]) == "1 of 3 (line 2)"

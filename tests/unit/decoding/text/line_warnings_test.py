@@ -1,7 +1,7 @@
-"""Remarks that are printed about translations."""
+"""TranslationWarnings that are printed about translations."""
 
 from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID
-from nmt_zoo.decoding.text.remarks import Remarks
+from nmt_zoo.decoding.text.line_warnings import TranslationWarnings
 from nmt_zoo.decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translation
 
 FINE = Translation("gut", -1.0, -2.0, True, [5, 3])
@@ -11,11 +11,11 @@ WORDS = ["word"] * 3_000
 
 
 def said(best, lengths):
-    remarks = Remarks(max_input_tokens=1000, max_length=20)
+    warnings = TranslationWarnings(max_input_tokens=1000, max_length=20)
     for half in (slice(0, 3), slice(3, None)):  # Lines come in windows.
         ids = [[5] * n for n in lengths[half]]
-        remarks.add(WORDS[: len(ids)], ids, [[one] for one in best[half]])
-    return list(remarks)
+        warnings.add(WORDS[: len(ids)], ids, [[one] for one in best[half]])
+    return list(warnings)
 
 
 def test_nothing_is_said_of_what_all_expect():
@@ -44,23 +44,23 @@ def test_translations_that_are_cut_or_empty_are_counted():
 
 
 def test_of_many_lines_the_first_are_numbered():
-    (remark,) = said([LEFT[NO_MEMORY]] * 11, [5] * 11)
-    assert remark.endswith(": 11 of 11 (lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...)")
+    (warning,) = said([LEFT[NO_MEMORY]] * 11, [5] * 11)
+    assert warning.endswith(": 11 of 11 (lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...)")
 
 
 def test_lines_with_fewer_translations_than_asked_for_are_numbered():
-    remarks = Remarks(max_input_tokens=1000, max_length=20, n_best=2)
-    remarks.add(WORDS[:3], [[5, 3], [5, 6, 3], [3]], [[FINE, FINE], [FINE], [EMPTY]])
-    assert [*remarks][-1] == (
+    warnings = TranslationWarnings(max_input_tokens=1000, max_length=20, n_best=2)
+    warnings.add(WORDS[:3], [[5, 3], [5, 6, 3], [3]], [[FINE, FINE], [FINE], [EMPTY]])
+    assert [*warnings][-1] == (
         "lines with fewer than 2 different translations (see --beam_size; equal draws of --sample "
         "count once): 1 of 3 (line 2)"
     )
 
 
 def test_lines_in_parts_are_not_numbered_as_lines_for_which_the_beam_is_too_small():
-    remarks = Remarks(max_input_tokens=4, max_length=20, n_best=2)
-    remarks.add(WORDS[:2], [[5, 3], [5] * 5], [[FINE, FINE], [FINE]])
-    assert [*remarks] == [
+    warnings = TranslationWarnings(max_input_tokens=4, max_length=20, n_best=2)
+    warnings.add(WORDS[:2], [[5, 3], [5] * 5], [[FINE, FINE], [FINE]])
+    assert [*warnings] == [
         "lines of more than 4 tokens, translated in parts, with one translation each: 1 of 2 "
         "(line 2)"
     ]
@@ -69,10 +69,12 @@ def test_lines_in_parts_are_not_numbered_as_lines_for_which_the_beam_is_too_smal
 def test_lines_without_a_known_word_are_numbered_unless_unknown_words_are_replaced():
     sources = [[UNK_ID, 5, 3], [UNK_ID, UNK_ID, 3], [3]]
     for replaces in (False, True):
-        remarks = Remarks(max_input_tokens=1000, max_length=20, replaces_unknowns=replaces)
-        remarks.add(WORDS[:3], sources, [[FINE], [FINE], [EMPTY]])
+        warnings = TranslationWarnings(
+            max_input_tokens=1000, max_length=20, replaces_unknowns=replaces
+        )
+        warnings.add(WORDS[:3], sources, [[FINE], [FINE], [EMPTY]])
         expected = (
             "lines without a word that the model knows; their translations mean nothing: 1 of 3 "
             "(line 2)"
         )
-        assert [expected] * (not replaces) == [*remarks][1:]
+        assert [expected] * (not replaces) == [*warnings][1:]

@@ -8,7 +8,7 @@ from nmt_zoo.decoding.text.splitting import sentences
 from nmt_zoo.decoding.text.training_text import UNKNOWN, TrainingText
 from nmt_zoo.decoding.translator import PROBLEMS, TOO_LONG, Translation, is_unknown
 
-_MOST_NUMBERS = 10  # Most line numbers that a remark lists.
+_MOST_NUMBERS = 10  # Most line numbers that a warning lists.
 _LOOPS = 4  # Times that a translation repeats words until it is noticed.
 
 IN_PARTS = "lines of several sentences, each translated by itself (see --split_sentences)"
@@ -19,16 +19,16 @@ SEVERAL = (
 LOOP = "translations that repeat words again and again, such as {}"
 
 
-class TextRemarks:
+class LineWarnings:
     """Counts lines and translations that are unusual as texts, and notes the first of each kind.
 
     `training_text` is None if the model has no record of it. `split`, of a line and its number,
     returns the sentences that were translated each by itself, or only the line.
 
     Example:
-        remarks = TextRemarks(TrainingText.read(path))
-        remarks.add_text("ONE DOG", "ein Hund")
-        print(*remarks, sep="\\n")
+        warnings = LineWarnings(TrainingText.read(path))
+        warnings.add_text("ONE DOG", "ein Hund")
+        print(*warnings, sep="\\n")
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class TextRemarks:
         self._training_text = training_text
         self._split = split
         self._num_lines = 0
-        self._num_taken = 0  # Lines of which `take` has returned the remarks.
+        self._num_taken = 0  # Lines of which `take` has returned the warnings.
         self._counts, self._examples = collections.Counter(), {}
         self._numbers = collections.defaultdict(list)
 
@@ -85,7 +85,7 @@ class TextRemarks:
                 yield f"{what}: {count:,} of {num_lines:,}{which}"
 
     def take(self) -> list[str]:
-        """Returns the remarks about the lines since the last call."""
+        """Returns the warnings about the lines since the last call."""
         taken, self._num_taken = [*self], self._num_lines
         self._counts = collections.Counter(dict.fromkeys(self._counts, 0))
         self._examples.clear()
@@ -93,17 +93,17 @@ class TextRemarks:
         return taken
 
 
-class Remarks(TextRemarks):
+class TranslationWarnings(LineWarnings):
     """Counts lines that are empty, long, cut, untranslated or unusual.
 
     `max_length` is the longest source sentence in training, in tokens with `</s>`; `n_best` the
     number of translations that were asked for. `replaces_unknowns` is as of `Translator`, `text`
-    has arguments of `TextRemarks`.
+    has arguments of `LineWarnings`.
 
     Example:
-        remarks = Remarks(1024, 256)
-        remarks.add(["one dog"], [[5, 6, 3]], [[translation]])
-        print(*remarks, sep="\\n")
+        warnings = TranslationWarnings(1024, 256)
+        warnings.add(["one dog"], [[5, 6, 3]], [[translation]])
+        print(*warnings, sep="\\n")
     """
 
     def __init__(

@@ -26,7 +26,7 @@ def file_facts(paths: Iterable[str | Path]) -> list:
     return [[path, stat.st_size, stat.st_mtime_ns] for path, stat in stats]
 
 
-class KeptTranslations:
+class FinishedLines:
     """A file of lines and their translations; an interruption loses only the current batch.
 
     Of lines that are translated in parts, it also loses those of which a part is missing. Use it in
@@ -41,9 +41,9 @@ class KeptTranslations:
     Raises UserError: the file cannot be read or written, or is not a file of translations.
 
     Example:
-        with KeptTranslations("out.de.unfinished", {"beam_size": 4}) as kept:
-            found = kept.take(0, lines)
-            kept.add(0, lines, translations)
+        with FinishedLines("out.de.unfinished", {"beam_size": 4}) as finished:
+            earlier = finished.take(0, lines)
+            finished.add(0, lines, translations)
     """
 
     def __init__(self, path: str | Path, made_by: dict[str, Any]) -> None:
@@ -95,7 +95,7 @@ class KeptTranslations:
                     yield _parsed(record)[0], record
 
     def take(self, first: int, lines: Sequence[str]) -> dict[int, list[Translation]]:
-        """Returns the kept translations of a window of lines, by index in `lines`.
+        """Returns the earlier translations of a window of lines, by index in `lines`.
 
         Their lines have the same text as then. `first` is the window's first line, counted from 0.
         """
@@ -138,7 +138,7 @@ class KeptTranslations:
                 "command again"
             ) from None
 
-    def __enter__(self) -> "KeptTranslations":
+    def __enter__(self) -> "FinishedLines":
         with self._one_line_errors():
             self._file = open(self.path, "rb")
             self._file.readline()
