@@ -55,6 +55,7 @@ class WordAttention(CoverageModel):
     """
 
     predicts = "logits"
+    words_share_space = True
 
     def __init__(
         self,

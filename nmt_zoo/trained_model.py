@@ -15,8 +15,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.decoding.alignment.aligner import Aligner
 from nmt_zoo.decoding.pictures.attention_pictures import save_attention, title_of, usual_layer
-from nmt_zoo.decoding.pictures.embedding_points import embedding_points
-from nmt_zoo.decoding.pictures.points import save_points
+from nmt_zoo.decoding.pictures.embedding_pictures import embedding_points, save_points
 from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.decoding.search.requests import translator_options
 from nmt_zoo.decoding.text.training_text import TrainingText
@@ -233,9 +232,9 @@ class TrainedModel:
     ) -> None:
         """Draws the most frequent words of both languages in one plane, .png, .svg or .pdf.
 
-        `projection` is "pca" or "tsne" (needs scikit-learn); `centred` subtracts the mean of each
-        language before. Only for `ibm1_factored`, `attention_ibm1` and `attention_ibm2`, whose
-        words share one space.
+        `projection` is "pca" or "tsne"; `centred` subtracts the mean of each language before. Needs
+        scikit-learn and adjustText. Only for `ibm1_factored`, `attention_ibm1` and
+        `attention_ibm2`, whose words share one space.
         Raises UserError: another model, too few words, or the file cannot be written.
         """
         options = {"projection": projection, "num_words": num_words, "centred": centred}

@@ -52,21 +52,18 @@ assert list(models["attention_ibm1"].translate(["por qué", "por", "qué"])) == 
 #
 # U and V put the words of both languages into one space, in which translations are near each other: their product must be large.
 # The pictures have 40 frequent words of a small English-German text that `train.py` makes. First, every vector has length 1, and
-# t-SNE puts near points near each other (it needs scikit-learn). Then the same after the mean of each language was subtracted: what
-# all words of a language have in common says nothing about their meaning.
+# t-SNE puts near points near each other (it needs scikit-learn and adjustText). Then the same after the mean of each language was
+# subtracted: what all words of a language have in common says nothing about their meaning.
 
 # %%
 from IPython.display import Image
 
 model = nmt_zoo.train("ibm1_factored", model_dir=place / "demo", data_dir="runs/tour/data", max_minutes=1.5)
-import importlib.util
-
-projection = "tsne" if importlib.util.find_spec("sklearn") else "pca"
-model.draw_embeddings(place / "plain.png", num_words=40, projection=projection, centred=False)
+model.draw_embeddings(place / "plain.png", num_words=40, projection="tsne", centred=False)
 Image(filename=str(place / "plain.png"))
 
 # %%
-model.draw_embeddings(place / "centred.png", num_words=40, projection=projection)
+model.draw_embeddings(place / "centred.png", num_words=40, projection="tsne")
 Image(filename=str(place / "centred.png"))
 
 # %% [markdown]

@@ -3,13 +3,11 @@
 Only matplotlib's object interface is used: no display is needed and no global figure is left open.
 """
 
-import collections
 import contextlib
 import functools
 import logging
 import math
 import os
-import re
 import sys
 import unicodedata
 import warnings
@@ -33,9 +31,7 @@ _COLOURS = [(0, "#ffffff"), (0.18, "#c6dbef"), (0.4, "#6baed6"), (0.68, "#2171b5
 # Embeddings, overrides and isolates of the bidirectional algorithm: invisible, but they reorder.
 _REORDERING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 _MAX_LENGTH = 40  # characters of a token
-_MAX_NAMED = 10  # characters of a script without a font
-# The name of a letter begins with the name of its script: "NEW TAI LUE LETTER HIGH QA".
-_SCRIPT = re.compile("(.+?) (CAPITAL|SMALL|LETTER|VOWEL|SIGN|DIGIT|CHARACTER|SYLLABLE)")
+_FINE_DPI = 288  # not rounded to pixels
 _MIN_DPI, _MAX_PIXELS = 72, 60e6  # 8 pt text is still readable; 240 MB of canvas
 
 
@@ -111,16 +107,18 @@ def text_widths(texts: Sequence[str], font_size: float) -> np.ndarray:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(dpi=288)  # fine enough not to be rounded to pixels
+    figure = Figure(dpi=_FINE_DPI)
     renderer = FigureCanvasAgg(figure).get_renderer()
-    widths = {}
-    for text in set(texts):
-        measured = figure.text(0, 0, text, fontsize=font_size).get_window_extent(renderer).width
-        # An .svg viewer may have the Chinese or Japanese font that is missing here, in which each
-        # wide character takes one em.
-        num_wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
-        widths[text] = max(measured / figure.dpi, num_wide * font_size / 72)
-    return np.array([widths[text] for text in texts])
+    artists = [figure.text(0, 0, widened(text), fontsize=font_size) for text in texts]
+    return np.array([text.get_window_extent(renderer).width / figure.dpi for text in artists])
+
+
+def widened(text: str) -> str:
+    """Replaces wide characters by a Latin one as wide as they are, one em.
+
+    An .svg viewer may have the Chinese or Japanese font that is missing here.
+    """
+    return "".join("W" if unicodedata.east_asian_width(c) in "WF" else c for c in text)
 
 
 def shorten(token: str) -> str:
@@ -144,15 +142,22 @@ def style(texts: Sequence[str], ending: str, advises: bool = True) -> Iterator[N
     With `advises`, lines on standard error say which fonts to install if no installed font has a
     character, and what to do if text would be drawn in the wrong direction.
     """
-    from matplotlib import style
+    from matplotlib import ft2font, style
 
     text = "".join(texts)
     families, missing = _font_families(text)
     if advises and ending != ".svg":  # an .svg holds text, and the viewer finds the font
-        if drawn := "".join(filter(str.isprintable, missing)):
-            _say_once(_missing_fonts(drawn))
-        if any(unicodedata.bidirectional(c) in ("R", "AL") for c in text):
-            _check_shaping()
+        if drawn := "".join(c for c in dict.fromkeys(text) if c in missing and c.isprintable()):
+            _say_once(
+                f"boxes stand for characters that no installed font has: {shorten(drawn)}; install "
+                "their font of Noto Sans, or write an .svg, whose viewer chooses the fonts"
+            )
+        is_reversed = any(unicodedata.bidirectional(c) in ("R", "AL") for c in text)
+        if is_reversed and not hasattr(ft2font, "__libraqm_version__"):
+            _say_once(
+                "this matplotlib draws right-to-left text from left to right; install 3.11 or "
+                "newer, or write an .svg"
+            )
     # Warnings that a font has only one weight are noise.
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     settings = {
@@ -173,90 +178,41 @@ def style(texts: Sequence[str], ending: str, advises: bool = True) -> Iterator[N
         yield
 
 
-def _font_families(text: str) -> tuple[list[str], str]:
+def _font_families(text: str) -> tuple[list[str], set[str]]:
     """Returns installed fonts that together have the text's glyphs, and characters in no font."""
     from matplotlib import font_manager
 
-    families = ["DejaVu Sans"]  # comes with matplotlib
-    missing = _add_families(families, set(text))
-    if missing:  # matplotlib caches the list of fonts; fonts installed since are not in it
-        manager = font_manager.fontManager
-        known = {font.fname for font in manager.ttflist}
-        for path in sorted(set(font_manager.findSystemFonts()) - known):
-            with contextlib.suppress(Exception):  # whatever FreeType makes of a damaged font
-                manager.addfont(path)
-        missing = _add_families(families, missing)
-    return families, "".join(c for c in dict.fromkeys(text) if c in missing)
-
-
-def _add_families(families: list[str], missing: set[str]) -> set[str]:
-    """Adds installed fonts with glyphs for missing characters; returns those still missing."""
-    from matplotlib import font_manager
-
-    fonts = {
-        font.name: font
-        for font in font_manager.fontManager.ttflist
-        # "Last Resort" claims every character and draws a box for it.
-        if 400 <= font.weight <= 500 and font.style == "normal" and "Last" not in font.name
-    }
-
-    def preference(font):
-        return font.name not in families, font.weight, "Noto Sans" not in font.name, font.name
-
-    for font in sorted(fonts.values(), key=preference):
+    manager = font_manager.fontManager
+    families, missing = ["DejaVu Sans"], set(text)  # It comes with matplotlib.
+    for is_again in (False, True):
+        if is_again:  # Fonts installed since matplotlib cached its list.
+            listed = {font.fname for font in manager.ttflist}
+            for path in sorted({*font_manager.findSystemFonts()} - listed):
+                with contextlib.suppress(Exception):  # whatever FreeType makes of a damaged font
+                    manager.addfont(path)
+        for font in sorted(manager.ttflist, key=_preference):
+            # "Last Resort" claims every character and draws a box for it.
+            if not missing or font.style != "normal" or "Last" in font.name:
+                continue
+            with contextlib.suppress(OSError, RuntimeError):  # removed since, or damaged
+                glyphs = font_manager.get_font(font.fname).get_charmap()
+                drawn = {character for character in missing if ord(character) in glyphs}
+                families += [font.name] * bool(drawn)
+                missing -= drawn
         if not missing:
             break
-        with contextlib.suppress(OSError, RuntimeError):  # removed since, or damaged
-            glyphs = font_manager.get_font(font.fname).get_charmap()
-            found = {character for character in missing if ord(character) in glyphs}
-            if found and font.name not in families:
-                families.append(font.name)
-            missing = missing - found
-    return missing
+    return [*dict.fromkeys(families)], missing
+
+
+def _preference(font: Any) -> tuple:
+    is_first = font.name == "DejaVu Sans"
+    return not is_first, abs(font.weight - 400), "Noto Sans" not in font.name, font.name
 
 
 @functools.cache
 def _say_once(line: str) -> None:
     """Prints a line on standard error, once in a process."""
     print(line, file=sys.stderr, flush=True)
-
-
-def _check_shaping() -> None:
-    import matplotlib
-    from matplotlib import ft2font
-
-    if not hasattr(ft2font, "__libraqm_version__"):
-        _say_once(
-            f"matplotlib {matplotlib.__version__} draws right-to-left text from left to right; "
-            "install 3.11 or newer, or write an .svg"
-        )
-
-
-def _missing_fonts(characters: str) -> str:
-    groups = collections.defaultdict(str)
-    for character in characters:
-        groups[_font_for(character)] += character
-    named = [
-        f"{found[:_MAX_NAMED] + '…' * (len(found) > _MAX_NAMED)} (install {font})"
-        for font, found in groups.items()
-    ]
-    return (
-        f"boxes stand for characters that no installed font has: {', '.join(named)}; an .svg "
-        "leaves the choice of fonts to its viewer"
-    )
-
-
-def _font_for(character: str) -> str:
-    name = unicodedata.name(character, "")
-    if not name:
-        return "a font that has them"
-    is_symbol = unicodedata.category(character)[0] == "S"
-    if unicodedata.east_asian_width(character) in "WFH" and not is_symbol:
-        return "Noto Sans CJK"
-    script = _SCRIPT.match(name)
-    if script and not is_symbol:
-        return f"Noto Sans {script[1].title()}"
-    return "Noto Emoji" if ord(character) >= 0x1F000 else "Noto Sans Symbols 2"
 
 
 def check_path(path: str | os.PathLike) -> str:

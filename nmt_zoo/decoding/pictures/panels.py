@@ -1,13 +1,12 @@
 """A grid of panels whose bodies have fixed sizes, so that a picture grows with what it shows."""
 
 import textwrap
-import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmt_zoo.decoding.pictures.figures import text_widths
+from nmt_zoo.decoding.pictures.figures import text_widths, widened
 
 _MARGIN, _GAP = 0.16, 0.32  # inches
 _MEASURE_DPI = 288  # Fine enough not to be rounded to pixels.
@@ -65,9 +64,9 @@ def _around(panel, axes):
     labels = []
     panel.draw(axes, lambda label: labels.append(label) or label)
     room = _room(panel, axes)
-    if any(_widest(label) != label for label in labels):
+    if any(widened(label) != label for label in labels):
         wide = Figure(figsize=(1, 1), dpi=_MEASURE_DPI).add_axes((0, 0, *panel.size))
-        panel.draw(wide, _widest)
+        panel.draw(wide, widened)
         room = np.maximum(room, _room(panel, wide))
     return room
 
@@ -79,11 +78,6 @@ def _room(panel, axes):
     box = axes.get_tightbbox(FigureCanvasAgg(axes.figure).get_renderer())
     x0, y0, x1, y1 = np.array(box.extents) / _MEASURE_DPI
     return np.maximum([-x0, y1 - panel.size[1], x1 - panel.size[0], -y0], 0)
-
-
-def _widest(text):
-    """Returns a text as wide as in a font of a viewer, where each wide character takes one em."""
-    return "".join("—" if unicodedata.east_asian_width(c) in "WF" else c for c in text)
 
 
 def _wrapped(text, font_size, width):

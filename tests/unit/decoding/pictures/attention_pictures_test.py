@@ -76,20 +76,16 @@ def test_every_token_is_written_on_every_panel(tmp_path):
 
 
 def test_both_sentences_are_written_below_the_title(tmp_path):
-    texts = draw_svg(
-        tmp_path, transformer_maps(), title="a model", texts=("Das\tHaus.", "A $5 house.")
-    )
-    lines = ["a model", "source: Das Haus.", "translation: A $5 house."]
+    """As they stand, but for control characters and those that reorder text."""
+    texts = ("Das\tHaus\x00.", "A $5_0 \u202dhouse.")
+    texts = draw_svg(tmp_path, transformer_maps(), title="a model & $6", texts=texts)
+    lines = ["a model & $6", r"source: Das Haus\x00.", r"translation: A $5_0 \u202dhouse."]
     assert [text for text in texts if text in lines] == lines
 
 
 @pytest.mark.parametrize(("num_layers", "layer"), [(1, 1), (2, 1), (6, 5)])
 def test_the_layer_to_draw_is_the_last_but_one_unless_it_is_the_only_one(num_layers, layer):
     assert attention_pictures.usual_layer(transformer_maps(num_layers), "cross") == layer
-
-
-def test_title_is_written_as_it_stands(tmp_path):
-    assert "cost: $5_0 & $6" in draw_svg(tmp_path, transformer_maps(), title="cost: $5_0 & $6")
 
 
 @pytest.mark.parametrize(
@@ -119,14 +115,10 @@ def test_darker_is_more_weight_in_grey_print_too():
     assert luminance[0] == pytest.approx(1) and (np.diff(luminance) < -0.025).all()
 
 
-def test_the_grid_has_a_row_per_layer_and_a_column_per_head(tmp_path):
-    names = panel_names(draw_svg(tmp_path, transformer_maps(num_layers=2, num_heads=2)))
-    assert names == ["layer 1, head 1", "layer 1, head 2", "layer 2, head 1", "layer 2, head 2"]
-
-
 @pytest.mark.parametrize(
     ("options", "names"),
     [
+        ({}, ["layer 1, head 1", "layer 1, head 2", "layer 2, head 1", "layer 2, head 2"]),
         ({"layer": 2}, ["layer 2, head 1", "layer 2, head 2"]),
         ({"head": 2}, ["layer 1, head 2", "layer 2, head 2"]),
         ({"layer": 1, "head": 2}, ["layer 1, head 2"]),
@@ -136,17 +128,6 @@ def test_the_grid_has_a_row_per_layer_and_a_column_per_head(tmp_path):
 def test_a_layer_or_a_head_can_be_chosen(tmp_path, options, names):
     maps = transformer_maps(num_layers=2, num_heads=2)
     assert panel_names(draw_svg(tmp_path, maps, **options)) == names
-
-
-def test_the_only_map_of_a_recurrent_model_needs_no_name(tmp_path):
-    texts = draw_svg(tmp_path, {"decoder/0/cross": random_map(1, 7, 8)})
-    assert panel_names(texts) == []
-    assert texts.count("▁Das") == 1
-
-
-def test_layers_are_drawn_in_the_order_of_their_numbers(tmp_path):
-    maps = {f"decoder/{i}/cross": random_map(1, 7, 8) for i in (10, 9, 0)}
-    assert panel_names(draw_svg(tmp_path, maps)) == ["layer 1", "layer 10", "layer 11"]
 
 
 def test_mean_draws_the_mean_of_the_heads(tmp_path):
@@ -207,16 +188,13 @@ def test_a_target_that_cannot_be_written_is_named(tmp_path):
         ({"head": 4}, "no head 4; heads: 1 to 3, or 'mean'"),
         ({"head": 0}, "no head 0; heads: 1 to 3, or 'mean'"),
         ({"head": "max"}, "no head 'max'; heads: 1 to 3, or 'mean'"),
+        ({"kind": "encoder"}, r"no 'encoder' maps.*decoder/0/cross"),
     ],
 )
 def test_unknown_choices_are_refused_with_what_there_is(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
-        draw_svg(tmp_path, transformer_maps(num_layers=2, num_heads=3), **options)
-
-
-def test_a_kind_without_maps_is_refused_with_what_there_is(tmp_path):
-    with pytest.raises(ValueError, match=r"no 'encoder' maps.*decoder/0/cross"):
-        draw_svg(tmp_path, {"decoder/0/cross": random_map(1, 7, 8)}, kind="encoder")
+        maps = transformer_maps(num_layers=2, num_heads=3)
+        draw_svg(tmp_path, {name: maps[name] for name in maps if "cross" in name}, **options)
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 7), (3, 7, 9), (7, 8), (1, 3, 7, 8), (0, 7, 8)])
@@ -345,7 +323,7 @@ def test_a_character_is_drawn_by_any_font_that_has_it(tmp_path, only_dejavu, cap
     tokens = ["a漢", "字b"]
     maps = {"decoder/0/cross": random_map(1, 2, 2)}
     attention_pictures.save_attention(maps, tokens, tokens, tmp_path / "boxes.png")
-    assert "漢字 (install Noto Sans CJK)" in capfd.readouterr().err
+    assert "no installed font has: 漢字; install" in capfd.readouterr().err
     square_font(tmp_path / "squares.ttf", "Square Han", "漢字")
     only_dejavu.append(str(tmp_path / "squares.ttf"))
     for ending in MAGIC:
@@ -367,25 +345,13 @@ def test_one_line_names_the_fonts_of_characters_that_no_font_has(tmp_path, only_
     for _ in range(2):
         attention_pictures.save_attention(maps, tokens, tokens, tmp_path / "a.png")
     (line,) = capfd.readouterr().err.splitlines()
-    for expected in (
-        "日本語 (install Noto Sans CJK), ",
-        "नमस्ते (install Noto Sans Devanagari), ",
-        "🤖 (install Noto Emoji); ",
-    ):
-        assert expected in line
+    assert "no installed font has: 日本語नमस्ते🤖; install" in line and "write an .svg" in line
 
 
 def test_control_characters_are_spelled_out(tmp_path):
     maps = {"decoder/0/cross": random_map(1, 2, 2)}
-    texts = draw_svg(tmp_path, maps, ["a\x0b", "\ud800"], ["\n", "\uffff"], title="one\ttitle\x00")
-    assert {r"a\x0b", r"\ud800", r"\n", r"\uffff"} <= {*texts}
-    assert r"one title\x00" in texts
-
-
-def test_characters_that_reorder_text_are_spelled_out(tmp_path):
-    maps = {"decoder/0/cross": random_map(1, 2, 2)}
-    texts = draw_svg(tmp_path, maps, ["a\u202ebc", "\u2066d"], ["e", "f"], title="\u202dg")
-    assert {r"a\u202ebc", r"\u2066d", r"\u202dg"} <= {*texts}
+    texts = draw_svg(tmp_path, maps, ["a\x0b", "\ud800"], ["\u202eb", "\uffff"])
+    assert {r"a\x0b", r"\ud800", r"\u202eb", r"\uffff"} <= {*texts}
 
 
 HAS_SHAPING = hasattr(pytest.importorskip("matplotlib.ft2font"), "__libraqm_version__")
@@ -451,26 +417,15 @@ def test_a_png_too_large_to_be_legible_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("ending", MAGIC)
 def test_curves_are_written_alike(tmp_path, ending):
-    series = {"base": ([0, 10, 20], [0.0, 5.5, np.nan]), "_$big$": ([0, 20], [1, 9])}
+    series = {"base": ([0, 10, 1_000_000], [0.0, 5.5, 6]), "_$big$\x01": ([0, 20], [1, 9])}
     paths = [tmp_path / f"{name}{ending}" for name in "ab"]
     for path in paths:
         figures.save_curves(series, path, x_label="updates", y_label="BLEU", title="Dev set")
     assert paths[0].read_bytes().startswith(MAGIC[ending])
     assert paths[0].read_bytes() == paths[1].read_bytes()
     if ending == ".svg":
-        assert {"base", "_$big$", "updates", "BLEU", "Dev set"} <= set(svg_texts(paths[0]))
-
-
-def test_large_numbers_of_updates_are_written_out(tmp_path):
-    series = {"base": ([0, 500_000, 1_000_000], [1, 2, 3])}
-    figures.save_curves(series, tmp_path / "a.svg", x_label="updates", y_label="BLEU")
-    assert "1,000,000" in svg_texts(tmp_path / "a.svg")
-
-
-def test_names_of_curves_may_have_control_characters(tmp_path):
-    series = {"runs/a\x01\n": ([1, 2], [1, 2]), "b": ([1, 2], [2, 1])}
-    figures.save_curves(series, tmp_path / "a.svg", x_label="updates", y_label="BLEU")
-    assert {r"runs/a\x01\n", "b"} <= set(svg_texts(tmp_path / "a.svg"))
+        expected = {"base", r"_$big$\x01", "1,000,000", "updates", "BLEU", "Dev set"}
+        assert expected <= set(svg_texts(paths[0]))
 
 
 @pytest.mark.parametrize("ys", [[4000, 300, 20], [2.5, 3, 4.5]])

@@ -1,4 +1,6 @@
-"""Tests of source and target words in one plane."""
+"""Tests of pictures of source and target words in one plane."""
+
+import sys
 
 import numpy as np
 import pytest
@@ -7,8 +9,12 @@ from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import WordVocabulary
-from nmt_zoo.decoding.pictures.embedding_points import embedding_points
+from nmt_zoo.decoding.pictures.embedding_pictures import embedding_points, save_points
 from tests.tiny import SMALL, WORDS, pairs
+from tests.unit.decoding.pictures.attention_pictures_test import MAGIC, svg_texts
+
+pytest.importorskip("sklearn", reason="scikit-learn is an optional package")
+pytest.importorskip("adjustText", reason="adjustText is an optional package")
 
 SOURCES, TARGETS = (list(side) for side in zip(*pairs(100), strict=True))
 SPECIALS = ["<pad>", "<unk>", "<s>", "</s>"]
@@ -16,9 +22,13 @@ SPECIALS = ["<pad>", "<unk>", "<s>", "</s>"]
 TOKENIZER = Tokenizer(
     "word", WordVocabulary([*SPECIALS, *WORDS]), WordVocabulary([*SPECIALS, *WORDS.values()])
 )
+TWO = {
+    "Spanish": (["por", "qué\x00"], np.array([[0, 0], [1, 2]])),
+    "English": (["for", "$5_0 what" + "t" * 99], np.array([[0, 0.2], [1, 1.9]])),
+}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def model():
     """Each word's vector has the direction of its translation's, but is shifted and longer."""
     size = len(TOKENIZER.source)
@@ -32,10 +42,8 @@ def model():
 @pytest.mark.parametrize("projection", ["pca", "tsne"])
 @pytest.mark.parametrize("num_words", [5, 60])
 def test_translations_lie_close_to_each_other(model, projection, num_words):
-    if projection == "tsne":
-        pytest.importorskip("sklearn")
-    found = embedding_points(model, TOKENIZER, projection=projection, num_words=num_words)
-    (words, source), (translations, target) = found["source"], found["target"]
+    points = embedding_points(model, TOKENIZER, projection=projection, num_words=num_words)
+    (words, source), (translations, target) = points["source"], points["target"]
     assert words == list(WORDS)[:num_words]
     assert translations == list(WORDS.values())[:num_words]
     distances = np.linalg.norm(source[:, None] - target[None], axis=2)
@@ -43,20 +51,41 @@ def test_translations_lie_close_to_each_other(model, projection, num_words):
 
 
 def test_without_centring_the_languages_lie_apart(model):
-    found = embedding_points(model, TOKENIZER, centred=False)
-    source, target = (points for _, points in found.values())
+    points = embedding_points(model, TOKENIZER, centred=False)
+    source, target = (places for _, places in points.values())
     between = np.linalg.norm(source.mean(axis=0) - target.mean(axis=0))
     assert between > 3 * max(source.std(), target.std())
 
 
-def test_models_without_such_embeddings_are_refused(model):
+def test_models_without_such_embeddings_are_refused(model, monkeypatch):
     other = models.create("transformer_tiny", 20, 20, **SMALL)
     with pytest.raises(UserError, match=r"x: .* not embedded in one space; .*ibm1_factored"):
         embedding_points(other, TOKENIZER, name="x")
     bpe = train_tokenizer("bpe", SOURCES, TARGETS, vocab_size=300)
     with pytest.raises(UserError, match="x: trained with --tokenizer=bpe"):
-        embedding_points(models.create("attention_ibm2", 300, 300), bpe, name="x")
+        embedding_points(model, bpe, name="x")
     small = WordVocabulary([*SPECIALS, "a"])
     with pytest.raises(UserError, match="x: fewer than 4 words"):
-        few = models.create("ibm1_factored", 5, 5)
-        embedding_points(few, Tokenizer("word", small, small), name="x")
+        embedding_points(model, Tokenizer("word", small, small), name="x")
+    monkeypatch.setitem(sys.modules, "sklearn.manifold", None)
+    with pytest.raises(UserError, match="needs scikit-learn: pip install scikit-learn"):
+        embedding_points(model, TOKENIZER)
+
+
+@pytest.mark.parametrize("ending", MAGIC)
+def test_the_same_points_give_the_same_bytes(tmp_path, ending):
+    paths = [tmp_path / f"{name}{ending}" for name in "ab"]
+    for path in paths:
+        save_points(TWO, path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert paths[0].read_bytes().startswith(MAGIC[ending])
+
+
+def test_every_label_and_group_is_written(tmp_path, monkeypatch):
+    save_points(TWO, tmp_path / "a.svg")
+    long = "$5_0 what" + "t" * 30 + "…"
+    expected = ["Spanish", "English", "por", r"qué\x00", "for", long]
+    assert sorted(svg_texts(tmp_path / "a.svg")) == sorted(expected)
+    monkeypatch.setitem(sys.modules, "adjustText", None)
+    with pytest.raises(UserError, match="needs adjustText: pip install adjustText"):
+        save_points(TWO, tmp_path / "b.svg")
