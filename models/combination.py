@@ -32,7 +32,7 @@ class Combination(TranslationModel):
 
     def _joined(self, logits):
         pairs = zip(self.parts.values(), logits, strict=True)
-        return self.joined([one - part.log_normaliser(one) for part, one in pairs])
+        return self.joined([of_part - part.log_normaliser(of_part) for part, of_part in pairs])
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         return self._joined([part(inputs) for part in self.parts.values()])

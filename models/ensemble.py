@@ -42,15 +42,19 @@ class Ensemble(Combination):
             member.precompute()
 
     def precomputed(self) -> list[Precomputed]:
-        return [one for member in self.members for one in member.precomputed()]
+        return [tensors for member in self.members for tensors in member.precomputed()]
 
     def joined(self, log_probs: list[Tensor]) -> Tensor:
         return ops.logsumexp(ops.stack(log_probs), axis=0) - math.log(len(log_probs))
 
     def joined_attention(self, attention: list[Tensor]) -> Tensor:
         pairs = zip(self.members, attention, strict=True)
-        some = [one for member, one in pairs if member.has_alignment or not self.has_alignment]
-        return ops.mean(ops.stack(some), axis=0)
+        weights = [
+            of_member
+            for member, of_member in pairs
+            if member.has_alignment or not self.has_alignment
+        ]
+        return ops.mean(ops.stack(weights), axis=0)
 
     def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         aligned = [m.align(source_ids, target_ids) for m in self.members if m.has_alignment]

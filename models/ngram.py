@@ -135,8 +135,8 @@ class NgramLanguageModel(Searchable):
         for first in reversed(range(self.order - 1)):
             node = history[:, first]
             for place in range(first + 1, self.order - 1):
-                index, found = self._find(node, history[:, place])
-                node = ops.where(found, index + self.target_vocab_size, -1)
+                index, exists = self._find(node, history[:, place])
+                node = ops.where(exists, index + self.target_vocab_size, -1)
             contexts.append(node)
         return contexts
 
@@ -218,8 +218,8 @@ class NgramLanguageModel(Searchable):
         words = ops.cast(ops.reshape(target_ids, (-1,)), "int64")
         probabilities = ops.take(self.unigrams, words)
         for node in self._contexts(history):
-            index, found = self._find(node, words)
-            seen = ops.where(found, ops.take(self.probabilities, index), 0.0)
+            index, exists = self._find(node, words)
+            seen = ops.where(exists, ops.take(self.probabilities, index), 0.0)
             probabilities = seen + self._weight(node) * probabilities
         return ops.reshape(_log(probabilities), (batch_size, length))
 

@@ -110,8 +110,8 @@ class NoisyChannel(Searchable):
         """Finds the words e that most likely generate each f: `[source ids, count]`, padded."""
         table = self.channel.table
         words, sources = (ops.convert_to_numpy(w) for w in (table.source_words, table.target_words))
-        found = table.look_up(words[:, None], sources[:, None])[:, 0, 0]
-        values = ops.convert_to_numpy(found) * self._probabilities()[words]
+        probabilities = table.look_up(words[:, None], sources[:, None])[:, 0, 0]
+        values = ops.convert_to_numpy(probabilities) * self._probabilities()[words]
         order = np.lexsort((-values, sources))
         order = order[values[order] > 0]
         sources = sources[order]

@@ -102,8 +102,8 @@ class ChartSearch:
         result = np.zeros(rules.links.size)
         spoken, every = self.context.start(result.size), np.arange(result.size)
         for column in rules.symbols.T:
-            here = every[column >= 0]
-            self.context.add_words(spoken, here, column[here])
+            rows = every[column >= 0]
+            self.context.add_words(spoken, rows, column[rows])
             gaps = np.isin(column, GAPS)
             result[gaps] += self.context.scores(spoken)[gaps]
             for array, new in zip(spoken, self.context.start(int(gaps.sum())), strict=True):
@@ -124,18 +124,18 @@ class ChartSearch:
         """Fills the cells of spans by the rules that match, the short ones first."""
         lengths = self.matches.ends - self.matches.starts
         for length in range(1, int(lengths.max(initial=0)) + 1):
-            some = np.flatnonzero(lengths == length)
-            one = self.matches.take(some)
+            rows = np.flatnonzero(lengths == length)
+            matches = self.matches.take(rows)
             left, right = (
                 np.where(
-                    one.gaps[:, n] < 0,
+                    matches.gaps[:, n] < 0,
                     self.no_cell,
-                    self._cell(one.sentences, one.gaps[:, n], one.gaps[:, n + 1]),
+                    self._cell(matches.sentences, matches.gaps[:, n], matches.gaps[:, n + 1]),
                 )
                 for n in (0, 2)
             )
-            cells = self._cell(one.sentences, one.starts, one.ends)
-            self._fill(cells, some, one.first, one.counts, left, right)
+            cells = self._cell(matches.sentences, matches.starts, matches.ends)
+            self._fill(cells, rows, matches.first, matches.counts, left, right)
 
     def _fill_beginnings(self):
         """Fills the cells of beginnings of sentences by the glue rule, the short ones first."""
@@ -145,9 +145,9 @@ class ChartSearch:
             starts = np.tile(np.arange(end), sentences.size // end)
             before = self.num_spans + sentences * width + starts
             behind = self._cell(sentences, starts, np.full(starts.size, end))
-            none, first, one = np.full((3, starts.size), [[-1], [self.numbers.size - 1], [1]])
+            none, first, counts = np.full((3, starts.size), [[-1], [self.numbers.size - 1], [1]])
             cells = self.num_spans + sentences * width + end
-            self._fill(cells, none, first, one, before, behind, is_glue=True)
+            self._fill(cells, none, first, counts, before, behind, is_glue=True)
 
     def _cell(self, sentences, starts, ends):
         return (sentences * (self.size + 1) + starts) * (self.size + 1) + ends
@@ -159,15 +159,15 @@ class ChartSearch:
 
         All arrays have one number for each match: `left` and `right` are the cells of its gaps.
         """
-        some = np.flatnonzero((self.counts[left] > 0) & (self.counts[right] > 0))
-        firsts = np.stack([first, self.first[left], self.first[right]], axis=1)[some]
-        counts = np.stack([counts, self.counts[left], self.counts[right]], axis=1)[some]
-        some, firsts, counts = self._best_matches(cells, some, firsts, counts)
-        if not some.size:
+        rows = np.flatnonzero((self.counts[left] > 0) & (self.counts[right] > 0))
+        firsts = np.stack([first, self.first[left], self.first[right]], axis=1)[rows]
+        counts = np.stack([counts, self.counts[left], self.counts[right]], axis=1)[rows]
+        rows, firsts, counts = self._best_matches(cells, rows, firsts, counts)
+        if not rows.size:
             return
         which, ranks = self._corners(counts)
         parts = firsts[which] + ranks
-        cells, matches = cells[some][which], matches[some][which]
+        cells, matches = cells[rows][which], matches[rows][which]
         guesses = self._guesses(parts)
         if self.limits.combinations != UNLIMITED:
             best = best_of_each(cells, guesses, self.limits.combinations)
@@ -178,30 +178,30 @@ class ChartSearch:
         totals = self.chart.totals
         return self.guesses[parts[:, 0]] + totals[parts[:, 1]] + totals[parts[:, 2]]
 
-    def _best_matches(self, cells, some, firsts, counts):
+    def _best_matches(self, cells, rows, firsts, counts):
         """Drops matches whose best combination is not among the best of all matches of a cell."""
-        if self.limits.combinations == UNLIMITED or not some.size:
-            return some, firsts, counts
-        best = best_of_each(cells[some], self._guesses(firsts), self.limits.combinations)
-        return some[best], firsts[best], counts[best]
+        if self.limits.combinations == UNLIMITED or not rows.size:
+            return rows, firsts, counts
+        best = best_of_each(cells[rows], self._guesses(firsts), self.limits.combinations)
+        return rows[best], firsts[best], counts[best]
 
     def _corners(self, counts):
         """Returns (match of each combination, ranks of its rule and of what fills the gaps).
 
         The ranks are `[C, 3]`, from 0.
         """
-        found = []
+        combinations = []
         num_gaps = (counts[:, 1:] > 1).sum(axis=1)
         for number in range(3):
-            here = np.flatnonzero(num_gaps == number)
-            if not here.size:
+            rows = np.flatnonzero(num_gaps == number)
+            if not rows.size:
                 continue
-            grid = np.indices(counts[here].max(axis=0)).reshape(3, -1).T
+            grid = np.indices(counts[rows].max(axis=0)).reshape(3, -1).T
             if self.limits.corner != UNLIMITED:
                 grid = grid[np.prod(grid + 1, axis=1) <= self.limits.corner]
-            which, rank = np.nonzero((grid < counts[here, None]).all(axis=2))
-            found.append((here[which], grid[rank]))
-        return tuple(map(np.concatenate, zip(*found, strict=True)))
+            which, rank = np.nonzero((grid < counts[rows, None]).all(axis=2))
+            combinations.append((rows[which], grid[rank]))
+        return tuple(map(np.concatenate, zip(*combinations, strict=True)))
 
     def _scored(self, cells, parts, is_glue):
         """Returns combinations as hypotheses: rows of a rule and of two hypotheses, `[C, 3]`."""
@@ -211,37 +211,39 @@ class ChartSearch:
         for column in self.symbols[rules].T:
             if (column == NOTHING).all():
                 break
-            here = np.flatnonzero(column >= 0)
-            self.context.add_words(spoken, here, column[here])
-            for symbol, one in zip(GAPS, inner, strict=True):
-                here = np.flatnonzero(column == symbol)
-                if here.size:
-                    self.context.add(spoken, here, one.take(here).context)
+            places = np.flatnonzero(column >= 0)
+            self.context.add_words(spoken, places, column[places])
+            for symbol, hypotheses in zip(GAPS, inner, strict=True):
+                places = np.flatnonzero(column == symbol)
+                if places.size:
+                    self.context.add(spoken, places, hypotheses.take(places).context)
         statics = self.statics[rules] + inner[0].statics + inner[1].statics
         totals = statics + self.weights[LANGUAGE] * self.context.scores(spoken)
         return _Chart(cells, statics, totals, spoken)
 
-    def _choose(self, found, matches, parts):
+    def _choose(self, hypotheses, matches, parts):
         """Recombines equal hypotheses, and adds the best of each cell to the chart."""
-        fits = np.flatnonzero(self.context.fits(found.context))
-        found, matches, parts = found.take(fits), matches[fits], parts[fits]
-        keys = mixed([found.cells, *self.context.keys(found.context)])
-        order = np.lexsort((-found.totals, keys))
+        fits = np.flatnonzero(self.context.fits(hypotheses.context))
+        hypotheses, matches, parts = hypotheses.take(fits), matches[fits], parts[fits]
+        keys = mixed([hypotheses.cells, *self.context.keys(hypotheses.context)])
+        order = np.lexsort((-hypotheses.totals, keys))
         is_first = np.append(True, keys[order][1:] != keys[order][:-1])[: order.size]
         # In the order in which they came, so that what is equal does not depend on the batch.
         best = np.sort(order[is_first])
         if self.limits.span_size != UNLIMITED:
-            kept = best_of_each(found.cells[best], found.totals[best], self.limits.span_size)
-            best = np.sort(best[kept])
-        best = best[np.lexsort((-found.totals[best], found.cells[best]))]
-        place = np.full(order.size, -1)
-        place[best] = np.arange(best.size) + self.chart.totals.size
-        heads = place.copy()
+            chosen = best_of_each(
+                hypotheses.cells[best], hypotheses.totals[best], self.limits.span_size
+            )
+            best = np.sort(best[chosen])
+        best = best[np.lexsort((-hypotheses.totals[best], hypotheses.cells[best]))]
+        numbers = np.full(order.size, -1)
+        numbers[best] = np.arange(best.size) + self.chart.totals.size
+        heads = numbers.copy()
         if self.keeps_edges:
-            heads[order] = place[order[np.flatnonzero(is_first)[np.cumsum(is_first) - 1]]]
+            heads[order] = numbers[order[np.flatnonzero(is_first)[np.cumsum(is_first) - 1]]]
         rows = np.flatnonzero(heads >= 0)
-        self.edges.append((heads[rows], found.totals[rows], matches[rows], parts[rows]))
-        new = found.take(best)
+        self.edges.append((heads[rows], hypotheses.totals[rows], matches[rows], parts[rows]))
+        new = hypotheses.take(best)
         cells, firsts, counts = np.unique(new.cells, return_index=True, return_counts=True)
         self.first[cells], self.counts[cells] = firsts + self.chart.totals.size, counts
         both = zip(self.chart.context, new.context, strict=True)
@@ -277,24 +279,29 @@ class ChartSearch:
         forest = Forest(heads, scores, children, self._ends(), spell)
         results = []
         for sentence in range(self.lengths.size):
-            found = forest.best(sentence, n_best)
-            edges = [np.array(one.edges) for one in found]
+            derivations = forest.best(sentence, n_best)
+            edges = [np.array(derivation.edges) for derivation in derivations]
             columns = ((self.numbers[rules[e]], matches[e], children[e]) for e in edges)
-            results.append([(one, _applied(*c)) for one, c in zip(found, columns, strict=True)])
+            results.append(
+                [
+                    (derivation, _applied(*c))
+                    for derivation, c in zip(derivations, columns, strict=True)
+                ]
+            )
         return results
 
     def _ends(self):
         """Returns for each sentence (score, number) of its complete hypotheses."""
         cells = self.num_spans + np.arange(self.lengths.size) * (self.size + 1) + self.lengths
-        found = []
+        ends = []
         for first, count in zip(self.first[cells], self.counts[cells], strict=True):
             rows = np.arange(first, first + count)
-            some = self.chart.take(rows)
-            after = self.context.ends(some.context)
+            hypotheses = self.chart.take(rows)
+            after = self.context.ends(hypotheses.context)
             can_end = np.isfinite(after)
-            totals = some.totals[can_end] + self.weights[LANGUAGE] * after[can_end]
-            found.append(list(zip(totals.tolist(), rows[can_end].tolist(), strict=True)))
-        return found
+            totals = hypotheses.totals[can_end] + self.weights[LANGUAGE] * after[can_end]
+            ends.append(list(zip(totals.tolist(), rows[can_end].tolist(), strict=True)))
+        return ends
 
 
 def _applied(rules, matches, children):

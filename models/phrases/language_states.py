@@ -103,11 +103,11 @@ class LanguageStates:
         log_probs, after = np.zeros(states.size), np.zeros(states.size, np.int64)
         left = np.arange(states.size)
         while left.size:
-            nodes, found = self._find(states, words)
-            here = left[found]
-            log_probs[here] += self._log_values[nodes[found]]
-            after[here] = self._after[nodes[found]]
-            missed = ~found
+            nodes, is_known = self._find(states, words)
+            rows = left[is_known]
+            log_probs[rows] += self._log_values[nodes[is_known]]
+            after[rows] = self._after[nodes[is_known]]
+            missed = ~is_known
             left, states, words = left[missed], states[missed], words[missed]
             log_probs[left] += self._log_backoffs[states]
             states = self._shorter[states]

@@ -66,9 +66,9 @@ class PhraseDecoder(TableDecoder):
         options = options.take(matching)
         free = options.joined(*made_up_for(target, words.size))
         for choice, size in ((options, beam_size), (free, beam_size), (free, 10 * beam_size)):
-            (found,) = self._translations([words], [choice], 1, size, text=target)
-            if found:
-                return found[0]
+            (translations,) = self._translations([words], [choice], 1, size, text=target)
+            if translations:
+                return translations[0]
         return None
 
     def _options(self, words):
@@ -77,12 +77,12 @@ class PhraseDecoder(TableDecoder):
     def _translations(self, words, options, n_best, beam_size, text=None):
         """Returns up to `n_best` different translations of each sentence."""
         results = [[] for _ in words]
-        some = [row for row, one in enumerate(options) if words[row].size and one.lengths.size]
-        if not some:
+        rows = [row for row, ways in enumerate(options) if words[row].size and ways.lengths.size]
+        if not rows:
             return results
         search = StackSearch(
-            [options[row] for row in some],
-            [words[row].size for row in some],
+            [options[row] for row in rows],
+            [words[row].size for row in rows],
             language=self.language,
             order=self.order,
             weights=self.weights,
@@ -95,28 +95,33 @@ class PhraseDecoder(TableDecoder):
             ),
             text=text,
         )
-        for row, found in zip(some, search.run(n_best), strict=True):
-            results[row] = self._described(found, options[row], words[row].size)
+        for row, derivations in zip(rows, search.run(n_best), strict=True):
+            results[row] = self._described(derivations, options[row], words[row].size)
         return results
 
-    def _described(self, found, options, num_source):
+    def _described(self, derivations, options, num_source):
         """Returns the `PhraseTranslation` of each `Derivation`."""
-        features = self._features(options, found, num_source)
-        features[:, LANGUAGE] = self._language_scores([one.words for one in found])
+        features = self._features(options, derivations, num_source)
+        features[:, LANGUAGE] = self._language_scores(
+            [derivation.words for derivation in derivations]
+        )
         return [
             PhraseTranslation(
-                [*one.words, self.eos_id], one.score, row, partial(_phrases, options, one)
+                [*derivation.words, self.eos_id],
+                derivation.score,
+                row,
+                partial(_phrases, options, derivation),
             )
-            for one, row in zip(found, features, strict=True)
+            for derivation, row in zip(derivations, features, strict=True)
         ]
 
     def _features(self, options, derivations, num_source):
         """Returns the features of derivations, `[n, len(FEATURES)]`, but the language model's."""
-        sizes = np.array([len(one.edges) for one in derivations], np.int64)
+        sizes = np.array([len(derivation.edges) for derivation in derivations], np.int64)
         result = np.zeros((sizes.size, len(FEATURES)))
         if not sizes.size:
             return result
-        rows = np.array([row for one in derivations for row in one.edges], np.int64)
+        rows = np.array([row for derivation in derivations for row in derivation.edges], np.int64)
         which, ends = np.repeat(np.arange(sizes.size), sizes), np.cumsum(sizes)
         np.add.at(result, which, options.features[rows])
         starts, stops = options.starts[rows], options.ends[rows]

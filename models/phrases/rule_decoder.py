@@ -31,14 +31,14 @@ class RuleDecoder(TableDecoder):
         """As `TableDecoder.search`."""
         words = [self._words_of(source) for source in sources]
         results: list = [[] for _ in words]
-        some = [row for row, one in enumerate(words) if one.size]
-        if not some:
+        rows = [row for row, sentence in enumerate(words) if sentence.size]
+        if not rows:
             return results
-        texts = [words[row] for row in some]
+        texts = [words[row] for row in rows]
         rules, matches = matches_of(self.arrays, texts, self.max_phrase_length, self.unknown_id)
         context = LanguageContext(self.language, self.order, self.bos_id, self.eos_id)
-        found = self._derivations(rules, matches, texts, context, beam_size, n_best)
-        for row, derivations in zip(some, found, strict=True):
+        by_sentence = self._derivations(rules, matches, texts, context, beam_size, n_best)
+        for row, derivations in zip(rows, by_sentence, strict=True):
             results[row] = self._described(derivations, rules, matches)
         return results
 
@@ -52,12 +52,12 @@ class RuleDecoder(TableDecoder):
                 return None
             return PhraseTranslation([self.eos_id], 0.0, np.zeros(len(FEATURES)), list)
         context = TargetContext(target)
-        known = matches_of(self.arrays, [words], self.max_phrase_length, self.unknown_id)
-        made = ((0, one) for one in made_up_for(target, words.size))
-        for rules, matches in (known, with_options(*known, made)):
-            (found,) = self._derivations(rules, matches, [words], context, beam_size, 1)
-            if found:
-                (translation,) = self._described(found, rules, matches)
+        from_table = matches_of(self.arrays, [words], self.max_phrase_length, self.unknown_id)
+        made = ((0, option) for option in made_up_for(target, words.size))
+        for rules, matches in (from_table, with_options(*from_table, made)):
+            (derivations,) = self._derivations(rules, matches, [words], context, beam_size, 1)
+            if derivations:
+                (translation,) = self._described(derivations, rules, matches)
                 score = float(translation.features @ self.weights)
                 return translation._replace(score=score)
         return None
@@ -80,17 +80,17 @@ class RuleDecoder(TableDecoder):
         )
         return search.run(n_best)
 
-    def _described(self, found, rules, matches):
+    def _described(self, derivations, rules, matches):
         """Returns the `PhraseTranslation` of each (derivation, its rules)."""
-        features = np.zeros((len(found), len(FEATURES)))
-        for row, (_, applied) in zip(features, found, strict=True):
+        features = np.zeros((len(derivations), len(FEATURES)))
+        for row, (_, applied) in zip(features, derivations, strict=True):
             for one in applied:
                 if one.match < 0:
                     row[GLUE] -= 1
                 else:
                     row += rules.features[one.rule]
-        if found:
-            features[:, LANGUAGE] = self._language_scores([one.words for one, _ in found])
+        if derivations:
+            features[:, LANGUAGE] = self._language_scores([one.words for one, _ in derivations])
         return [
             PhraseTranslation(
                 [*one.words, self.eos_id],
@@ -98,20 +98,20 @@ class RuleDecoder(TableDecoder):
                 row,
                 partial(_phrases, rules, matches, applied),
             )
-            for (one, applied), row in zip(found, features, strict=True)
+            for (one, applied), row in zip(derivations, features, strict=True)
         ]
 
 
 def _target(rules, applied):
     """Lists (number of the rule in `applied`, place in the rule) of each word of a derivation."""
     inner: list = [[] for _ in applied]
-    for number, one in enumerate(applied[1:], start=1):
-        inner[one.parent].append(number)
-    found, waiting = [], [(0, -1)]  # Items without a place are rules.
+    for number, application in enumerate(applied[1:], start=1):
+        inner[application.parent].append(number)
+    words, waiting = [], [(0, -1)]  # Items without a place are rules.
     while waiting:
         number, place = waiting.pop()
         if place >= 0:
-            found.append((number, place))
+            words.append((number, place))
             continue
         rule = applied[number].rule
         symbols = GAPS if rule == rules.links.size else rules.symbols[rule].tolist()
@@ -122,7 +122,7 @@ def _target(rules, applied):
             if symbol >= 0 or symbol in gaps
         ]
         waiting += reversed(items)
-    return found
+    return words
 
 
 def _phrases(rules, matches, applied):
@@ -131,15 +131,15 @@ def _phrases(rules, matches, applied):
     for place, (number, symbol) in enumerate(_target(rules, applied)):
         targets[number][symbol] = place
     phrases, numbers = [], {-1: -1}
-    for number, one in enumerate(applied):
-        if one.match < 0:
+    for number, application in enumerate(applied):
+        if application.match < 0:
             numbers[number] = -1
             continue
-        source, target = _source(matches, one.match), targets[number]
+        source, target = _source(matches, application.match), targets[number]
         numbers[number] = len(phrases)
-        links = links_of(int(rules.links[one.rule]), source, target)
+        links = links_of(int(rules.links[application.rule]), source, target)
         words = ([place for place in side if place >= 0] for side in (source, target))
-        phrases.append(Phrase(*words, links, numbers[one.parent]))
+        phrases.append(Phrase(*words, links, numbers[application.parent]))
     return phrases
 
 
@@ -147,8 +147,8 @@ def _source(matches, match):
     """Lists the places of the symbols of a source side; a gap has the place -1."""
     gaps = matches.gaps[match].tolist()
     behind = dict(zip(gaps[::2], gaps[1::2], strict=True))
-    place, end, found = int(matches.starts[match]), int(matches.ends[match]), []
-    while place < end:
-        found.append(-1 if place in behind else place)
-        place = behind.get(place, place + 1)
-    return found
+    position, end, positions = int(matches.starts[match]), int(matches.ends[match]), []
+    while position < end:
+        positions.append(-1 if position in behind else position)
+        position = behind.get(position, position + 1)
+    return positions

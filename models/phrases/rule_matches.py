@@ -84,16 +84,18 @@ def matches_of(
     ends = np.cumsum(sizes)
     rules = _rules(arrays, np.arange(sizes.sum()) + np.repeat(begins - (ends - sizes), sizes))
     rules = rules._replace(sources=np.repeat(np.arange(nodes.size), sizes))
-    found = Matches(*walk[:4], (ends - sizes)[which], sizes[which])
-    alone = found.ends - found.starts == 1
-    known = set(zip(found.sentences[alone].tolist(), found.starts[alone].tolist(), strict=True))
+    matches = Matches(*walk[:4], (ends - sizes)[which], sizes[which])
+    alone = matches.ends - matches.starts == 1
+    translated = set(
+        zip(matches.sentences[alone].tolist(), matches.starts[alone].tolist(), strict=True)
+    )
     copied = [
-        (sentence, made_up(place, place + 1, [unknown_id], 1))
+        (sentence, made_up(position, position + 1, [unknown_id], 1))
         for sentence, source in enumerate(sources)
-        for place in range(source.size)
-        if (sentence, place) not in known
+        for position in range(source.size)
+        if (sentence, position) not in translated
     ]
-    return with_options(rules, found, copied)
+    return with_options(rules, matches, copied)
 
 
 def with_options(

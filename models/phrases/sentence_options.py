@@ -53,7 +53,7 @@ class PhraseArrays(NamedTuple):
 
     def pairs_of(self, source: np.ndarray, max_length: int) -> tuple[np.ndarray, ...]:
         """Finds all phrase pairs of a sentence; returns (starts, ends, pairs), each `[O]` int64."""
-        found = []
+        spans = []
         nodes, starts = source.astype(np.int64), np.arange(source.size)
         for length in range(1, max_length + 1):
             if length > 1:
@@ -68,8 +68,8 @@ class PhraseArrays(NamedTuple):
             ends = np.cumsum(counts)
             pairs = np.arange(counts.sum()) + np.repeat(first - (ends - counts), counts)
             places = np.repeat(starts, counts)
-            found.append((places, places + length, pairs))
-        return tuple(map(np.concatenate, zip(*found, strict=True)))
+            spans.append((places, places + length, pairs))
+        return tuple(map(np.concatenate, zip(*spans, strict=True)))
 
 
 class Options(NamedTuple):
@@ -108,7 +108,7 @@ def options_of(
     features[:, STATIC] = np.column_stack(
         [arrays.scores[pairs], np.ones(pairs.size), lengths.astype(float)]
     )
-    found = Options(
+    options = Options(
         starts,
         ends,
         words.astype(np.int64),
@@ -120,7 +120,7 @@ def options_of(
     alone = np.zeros(source.size, bool)
     alone[starts[ends - starts == 1]] = True
     copies = [made_up(place, place + 1, [unknown_id], 1) for place in np.flatnonzero(~alone)]
-    return found.joined(*copies)
+    return options.joined(*copies)
 
 
 def made_up(start: int, end: int, words: Sequence[int], num_unknown: int) -> Options:
@@ -166,9 +166,9 @@ def language_scores(language: LanguageStates, order: int, options: Options) -> L
     estimates, rest = np.zeros(size), np.zeros(size)
     states = np.full(size, ROOT)
     for place in range(int(options.lengths.max(initial=0))):
-        here = np.flatnonzero(options.lengths > place)
-        log_probs, states[here] = language.follow(states[here], options.words[here, place])
-        estimates[here] += log_probs
+        rows = np.flatnonzero(options.lengths > place)
+        log_probs, states[rows] = language.follow(states[rows], options.words[rows, place])
+        estimates[rows] += log_probs
         if place >= order - 1:
-            rest[here] += log_probs
+            rest[rows] += log_probs
     return LanguageScores(estimates, rest, states)

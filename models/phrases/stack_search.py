@@ -104,7 +104,7 @@ class StackSearch:
         self.language, self.order, self.weights = language, order, weights
         self.bos_id, self.eos_id, self.limits = bos_id, eos_id, limits
         self.text = None if text is None else padded_text(text)
-        counts = [one.lengths.size for one in options]
+        counts = [of_sentence.lengths.size for of_sentence in options]
         self.first_options = np.append(0, np.cumsum(counts))
         joined = options[0].joined(*options[1:])
         sentences = np.repeat(np.arange(len(options)), counts)
@@ -210,16 +210,16 @@ class StackSearch:
         parents = rows[which]
         spelt = stack.spelt[parents]
         numbers = parents + offset
-        found = _Extensions(
+        extensions = _Extensions(
             stack.sentences[parents], numbers, options, scores, guesses, futures[which], spelt
         )
         if self.text is not None:
-            found = self._spelling(found)
-        lengths = (self.options.ends - self.options.starts)[found.options]
+            extensions = self._spelling(extensions)
+        lengths = (self.options.ends - self.options.starts)[extensions.options]
         for length in range(1, int(lengths.max(initial=0)) + 1):
-            here = np.flatnonzero(lengths == length)
-            if here.size:
-                waiting[number + length].append(_take(found, self._most(found, here)))
+            chosen = np.flatnonzero(lengths == length)
+            if chosen.size:
+                waiting[number + length].append(_take(extensions, self._most(extensions, chosen)))
 
     def _spans_of(self, stack):
         """Returns the spans that may extend hypotheses, and what they change.
@@ -255,19 +255,19 @@ class StackSearch:
         kinds[starts == last_ends[rows]] = _MONOTONE
         return rows, (sentences, columns), kinds, jumps[fits], futures
 
-    def _spelling(self, found):
+    def _spelling(self, extensions):
         """Drops the extensions that do not spell the given text; counts the words of the others."""
-        words = self.options.words[found.options]
-        expected = self.text[found.spelt[:, None] + np.arange(LONGEST)]
-        spelt = found.spelt + self.options.lengths[found.options]
+        words = self.options.words[extensions.options]
+        expected = self.text[extensions.spelt[:, None] + np.arange(LONGEST)]
+        spelt = extensions.spelt + self.options.lengths[extensions.options]
         fits = ((words == NOTHING) | (words == expected)).all(axis=1)
-        return _take(found._replace(spelt=spelt), fits)
+        return _take(extensions._replace(spelt=spelt), fits)
 
-    def _most(self, found, rows):
+    def _most(self, extensions, rows):
         """Returns the rows with the best guesses: of each sentence `extensions`."""
         if self.limits.extensions == UNLIMITED or rows.size <= self.limits.extensions:
             return rows
-        sentences, guesses = found.sentences[rows], found.guesses[rows]
+        sentences, guesses = extensions.sentences[rows], extensions.guesses[rows]
         return rows[best_of_each(sentences, guesses, self.limits.extensions)]
 
     # Choice
@@ -276,8 +276,10 @@ class StackSearch:
         """Scores the best extensions, recombines equal ones, and returns the stack of the best."""
         if not waiting:
             return _take(self._empty(), np.zeros(0, np.int64))
-        found = _Extensions(*map(np.concatenate, zip(*waiting, strict=True)))
-        stack = self._scored(_take(found, self._most(found, np.arange(found.scores.size))))
+        extensions = _Extensions(*map(np.concatenate, zip(*waiting, strict=True)))
+        stack = self._scored(
+            _take(extensions, self._most(extensions, np.arange(extensions.scores.size)))
+        )
         keys, totals = self._keys(stack), stack.scores + stack.futures
         order = np.lexsort((-totals, keys))
         is_first = np.append(True, keys[order][1:] != keys[order][:-1])[: order.size]
@@ -293,32 +295,32 @@ class StackSearch:
             self._keep_arcs(stack, order, is_first, best)
         return _take(stack, best)
 
-    def _scored(self, found):
+    def _scored(self, extensions):
         """Adds the language model's part to extensions; returns them as a `_Stack`."""
-        numbers = np.searchsorted(self.offsets, found.parents, side="right") - 1
-        states = np.zeros(found.parents.size, np.int64)
-        covered = np.zeros((found.parents.size, self.size), bool)
+        numbers = np.searchsorted(self.offsets, extensions.parents, side="right") - 1
+        states = np.zeros(extensions.parents.size, np.int64)
+        covered = np.zeros((extensions.parents.size, self.size), bool)
         for number in np.unique(numbers):
-            here = numbers == number
-            rows = found.parents[here] - self.offsets[number]
-            states[here] = self.hypotheses[number].states[rows]
-            covered[here] = self.hypotheses[number].covered[rows]
-        options, log_probs = found.options, self.spoken.rest[found.options].copy()
+            chosen = numbers == number
+            rows = extensions.parents[chosen] - self.offsets[number]
+            states[chosen] = self.hypotheses[number].states[rows]
+            covered[chosen] = self.hypotheses[number].covered[rows]
+        options, log_probs = extensions.options, self.spoken.rest[extensions.options].copy()
         lengths = self.options.lengths[options]
         for place in range(self.order - 1):
-            here = np.flatnonzero(lengths > place)
-            words = self.options.words[options[here], place]
-            some, states[here] = self.language.follow(states[here], words)
-            log_probs[here] += some
+            chosen = np.flatnonzero(lengths > place)
+            words = self.options.words[options[chosen], place]
+            of_words, states[chosen] = self.language.follow(states[chosen], words)
+            log_probs[chosen] += of_words
         is_long = lengths >= self.order - 1
         states[is_long] = self.spoken.states[options[is_long]]
         places = np.arange(self.size)
         covered |= (places >= self.options.starts[options, None]) & (
             places < self.options.ends[options, None]
         )
-        scores = found.scores + self.weights[LANGUAGE] * log_probs
-        both = found.sentences, found.parents
-        return _Stack(*both, options, scores, found.futures, states, covered, found.spelt)
+        scores = extensions.scores + self.weights[LANGUAGE] * log_probs
+        both = extensions.sentences, extensions.parents
+        return _Stack(*both, options, scores, extensions.futures, states, covered, extensions.spelt)
 
     def _keys(self, stack):
         """Returns numbers `[H]` that are equal if the same may follow with the same scores."""
@@ -336,7 +338,7 @@ class StackSearch:
 
     def _ends(self):
         """Returns for each sentence (total score, number) of its complete hypotheses."""
-        found = [[] for _ in self.lengths]
+        ends = [[] for _ in self.lengths]
         for length in np.unique(self.lengths):
             whole = self.hypotheses[length]
             rows = np.flatnonzero(self.lengths[whole.sentences] == length)
@@ -349,19 +351,19 @@ class StackSearch:
             may_end = np.ones(rows.size, bool)
             if self.text is not None:
                 may_end = stack.spelt == self.text.size - LONGEST
-            for place in np.flatnonzero(may_end):
-                number = int(rows[place]) + self.offsets[length]
-                found[stack.sentences[place]].append((float(totals[place]), number))
-        return found
+            for row in np.flatnonzero(may_end):
+                number = int(rows[row]) + self.offsets[length]
+                ends[stack.sentences[row]].append((float(totals[row]), number))
+        return ends
 
     def _keep_arcs(self, stack, order, is_first, best):
         """Keeps the extensions that were recombined with hypotheses of the stack being chosen."""
-        place = np.full(order.size, -1)
-        place[best] = np.arange(best.size)
+        positions = np.full(order.size, -1)
+        positions[best] = np.arange(best.size)
         winners = order[np.flatnonzero(is_first)[np.cumsum(is_first) - 1]]
-        others = ~is_first & (place[winners] >= 0)
+        others = ~is_first & (positions[winners] >= 0)
         rows = order[others]
-        numbers = place[winners[others]] + self.offsets[-1]
+        numbers = positions[winners[others]] + self.offsets[-1]
         self.arcs.append((numbers, stack.scores[rows], stack.parents[rows], stack.options[rows]))
 
     def _derivations(self, n_best):
@@ -384,9 +386,9 @@ class StackSearch:
         forest = Forest(heads, scores, parents[:, None], self._ends(), spell)
         results = []
         for sentence, start in enumerate(self.first_options[:-1]):
-            found = forest.best(sentence, n_best)
-            places = (self.numbers[options[one.edges[::-1]]] - start for one in found)
-            pairs = zip(found, places, strict=True)
+            derivations = forest.best(sentence, n_best)
+            places = (self.numbers[options[one.edges[::-1]]] - start for one in derivations)
+            pairs = zip(derivations, places, strict=True)
             results.append([one._replace(edges=place.tolist()) for one, place in pairs])
         return results
 

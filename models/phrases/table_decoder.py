@@ -117,9 +117,9 @@ class TableDecoder:
         for row, ids in zip(words, texts, strict=True):
             row[: len(ids)] = ids
         for place in range(words.shape[1]):
-            here = np.flatnonzero(place < lengths)
-            log_probs, states[here] = self.language.follow(states[here], words[here, place])
-            totals[here] += log_probs
+            rows = np.flatnonzero(place < lengths)
+            log_probs, states[rows] = self.language.follow(states[rows], words[rows, place])
+            totals[rows] += log_probs
         return totals
 
 
@@ -128,9 +128,9 @@ def links_of(bits: int, source: Sequence[int], target: Sequence[int]) -> list:
 
     `source` and `target` are the places of its symbols in the sentences.
     """
-    found = []
+    links = []
     while bits:
         row, column = divmod((bits & -bits).bit_length() - 1, LONGEST)
-        found.append((source[row], target[column]))
+        links.append((source[row], target[column]))
         bits &= bits - 1
-    return found
+    return links

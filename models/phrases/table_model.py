@@ -179,9 +179,9 @@ class TableModel(TranslationModel):
         source_ids, target_ids = np.asarray(source_ids), np.asarray(target_ids)
         result = np.zeros(target_ids.shape, np.float32)
         for row, source, target in zip(result, source_ids, target_ids, strict=True):
-            found = self._explain(source, target)
+            derivation = self._explain(source, target)
             last = int(np.argmax(target == self.eos_id))
-            row[last] = IMPOSSIBLE if found is None else found.score
+            row[last] = IMPOSSIBLE if derivation is None else derivation.score
         return ops.convert_to_tensor(result)
 
     def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
@@ -226,8 +226,8 @@ class TableModel(TranslationModel):
         source_ids, target_ids = np.asarray(source_ids), np.asarray(target_ids)
         result = np.zeros((target_ids.shape[0], 2, target_ids.shape[1], source_ids.shape[1]))
         for maps, source, target in zip(result, source_ids, target_ids, strict=True):
-            found = self._explain(source, target)
-            for phrase in found.phrases if found else ():
+            derivation = self._explain(source, target)
+            for phrase in derivation.phrases if derivation else ():
                 maps[1][np.ix_(phrase.target, phrase.source)] = 1
                 for i, j in phrase.links:
                     maps[0, j, i] = 1

@@ -136,11 +136,11 @@ class Translator:
     def check_known(self, lines: Sequence[str], name: str) -> None:
         """Raises `UserError` if lines have words but the vocabulary contains none of them."""
         source = self.tokenizer.source.encode(lines)
-        found = [number for number, ids in enumerate(source) if len(ids) > 1]
-        if found and all(map(is_unknown, source)):
+        not_empty = [number for number, ids in enumerate(source) if len(ids) > 1]
+        if not_empty and all(map(is_unknown, source)):
             raise UserError(
                 f"{name}: the model's vocabulary has none of its tokens, as in line "
-                f"{found[0] + 1}: {lines[found[0]][:60]!r}; check language and tokenisation"
+                f"{not_empty[0] + 1}: {lines[not_empty[0]][:60]!r}; check language and tokenisation"
             )
 
     def translate(

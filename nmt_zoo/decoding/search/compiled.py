@@ -184,10 +184,10 @@ class Programs:
         for row, source in zip(source_ids, sources, strict=False):
             row[: len(source)] = source
         began = time.monotonic()
-        found = self._search.program(tf.constant(source_ids), tf.constant(n_best))
+        hypotheses = self._search.program(tf.constant(source_ids), tf.constant(n_best))
         if sources:
             self._compare(size, time.monotonic() - began)
-        return found
+        return hypotheses
 
     def spend(self, size: Size, seconds: float) -> None:
         """Counts the time of a graph for a search of this size; compiles behind it if that pays."""

@@ -239,7 +239,7 @@ def _extended(setup, unfinished, step, best, states):
     beam_size = setup.options.beam_size
     beam, narrow = unfinished.hypotheses, unfinished.wanted.beam_size
     live, length = beam.last_ids.shape[1], tf.shape(beam.live_ids)[2]
-    ends, here = best.tokens == EOS_ID, tf.range(length) == step
+    ends, at_step = best.tokens == EOS_ID, tf.range(length) == step
     ids = tf.reshape(beam.live_ids, [-1, length])
 
     # Finished hypotheses. Only the first K extensions may end: a beam of 1 is then greedy.
@@ -252,7 +252,7 @@ def _extended(setup, unfinished, step, best, states):
     divisor = unfinished.normaliser(step + 1, setup.options)  # [A] or [].
     scores = possible / tf.reshape(divisor, [-1, 1])
     scores = tf.concat([beam.done_scores, tf.where(may_end, scores, IMPOSSIBLE)], axis=1)
-    new_ids = tf.where(here, EOS_ID, tf.gather(ids, ending))  # [A, L, T]
+    new_ids = tf.where(at_step, EOS_ID, tf.gather(ids, ending))  # [A, L, T]
     done_scores, chosen = setup.top_k(scores, beam_size)
     done_ids = _picked(tf.concat([beam.done_ids, new_ids], axis=1), chosen)
     done_log_probs = _picked(tf.concat([beam.done_log_probs, possible], axis=1), chosen)
@@ -269,7 +269,7 @@ def _extended(setup, unfinished, step, best, states):
     tokens, parents, live_log_probs = (
         tf.reshape(values, [-1, live]) for values in (tokens, parents, live_log_probs)
     )
-    live_ids = tf.where(here, tokens[:, :, None], tf.gather(ids, parents))
+    live_ids = tf.where(at_step, tokens[:, :, None], tf.gather(ids, parents))
     live_log_probs = tf.where(is_followed, live_log_probs, IMPOSSIBLE)
     done = done_ids, _only_first(done_scores, narrow), done_log_probs, done_extra
     return Beam(live_ids, live_log_probs, tokens, *done), tf.reshape(parents, [-1])

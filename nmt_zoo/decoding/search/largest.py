@@ -21,21 +21,21 @@ def compiled_top_k(values: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]
     last = tf.shape(values)[1] - 1
     lowest = -math.inf if values.dtype.is_floating else values.dtype.min
 
-    def take_next(i, left, found, index):
+    def take_next(i, left, taken, index):
         best = tf.reduce_max(left, axis=1, keepdims=True)
         # The last place for a NaN, which equals nothing.
         place = tf.reduce_min(tf.where(left == best, places, last), axis=1, keepdims=True)
-        here = tf.range(count) == i
+        is_next = tf.range(count) == i
         left = tf.where(places == place, lowest, left)
-        return i + 1, left, tf.where(here, best, found), tf.where(here, place, index)
+        return i + 1, left, tf.where(is_next, best, taken), tf.where(is_next, place, index)
 
     nothing = tf.zeros([tf.shape(values)[0], count], values.dtype)
-    *_, found, index = tf.while_loop(
+    *_, taken, index = tf.while_loop(
         lambda i, *_: i < count,
         take_next,
         (tf.constant(0), values, nothing, tf.cast(nothing, tf.int32)),
     )
-    return found, index
+    return taken, index
 
 
 def largest(
@@ -73,6 +73,6 @@ def _largest_of_parts(values, count, size, num_parts, top_k):
     # In ascending order, so that equal numbers stay in the order of their index.
     chosen = -top_k(-top_k(maxima, count)[1], count)[0]
     rows = chosen + tf.range(tf.shape(chosen)[0])[:, None] * num_parts
-    found, index = top_k(tf.reshape(tf.gather(parts, rows), [-1, count * size]), count)
+    best, index = top_k(tf.reshape(tf.gather(parts, rows), [-1, count * size]), count)
     places = index // size + tf.range(tf.shape(chosen)[0])[:, None] * count
-    return found, tf.gather(tf.reshape(chosen, [-1]), places) * size + index % size
+    return best, tf.gather(tf.reshape(chosen, [-1]), places) * size + index % size

@@ -45,8 +45,8 @@ class Shortlist:
         places = tf.stack([tf.broadcast_to(rows[:, None, None], tf.shape(tokens)), tokens], axis=3)
         places = tf.reshape(places, [-1, 2])
         everywhere = tf.repeat(self.always[None], tf.shape(rows)[0], axis=0)
-        found = tf.ones(tf.shape(places)[:1], tf.bool)
-        return tf.tensor_scatter_nd_update(everywhere, places, found)
+        marks = tf.ones(tf.shape(places)[:1], tf.bool)
+        return tf.tensor_scatter_nd_update(everywhere, places, marks)
 
 
 def make_shortlist(
