@@ -114,7 +114,7 @@ def make_search(
                 columns=columns,
             )
 
-        return search_in_groups(search_group, source_ids, limits, options.beam_size, PAD_ID)
+        return search_in_groups(search_group, source_ids, limits, options.beam_size)
 
     return search
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.decoding.search.types import Hypotheses
 
 # Limits on a group of A sentences. Self-attention of the source has A x S x S weights for every
@@ -35,7 +36,6 @@ def search_in_groups(
     source_ids: tf.Tensor,
     limits: tf.Tensor,
     beam_size: int,
-    pad_id: int,
 ) -> Hypotheses:
     """Searches a batch in groups; finds the same hypotheses as one search of the whole batch.
 
@@ -50,7 +50,7 @@ def search_in_groups(
     order = tf.argsort(limits, direction="DESCENDING", stable=True)
     source_ids, limits = tf.gather(source_ids, order), tf.gather(limits, order)
     positions = tf.range(1, width + 1)
-    lengths = tf.reduce_max(tf.where(source_ids == pad_id, 1, positions), axis=1)
+    lengths = tf.reduce_max(tf.where(source_ids == PAD_ID, 1, positions), axis=1)
 
     def some_left(start, _):
         return start < batch_size
@@ -65,7 +65,7 @@ def search_in_groups(
         end = start + tf.clip_by_value(fitting, 1, similar)
         group = search(source_ids[start:end, :longest], limits[start:end], order[start:end])
         missing = [[0, 0], [0, 0], [0, length - tf.shape(group.ids)[2]]]
-        group = group._replace(ids=tf.pad(group.ids, missing, constant_values=pad_id))
+        group = group._replace(ids=tf.pad(group.ids, missing, constant_values=PAD_ID))
         both = zip(hypotheses, group, strict=True)
         return end, Hypotheses(*(tf.concat(values, axis=0) for values in both))
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.decoding.search import groups
 from nmt_zoo.decoding.search.engine import make_search
 from nmt_zoo.decoding.search.types import Hypotheses, SearchOptions
@@ -25,7 +24,7 @@ def groups_of(lengths, beam_size=2):
 
     limits = 2 * tf.constant(lengths) + 20
     ids = tf.constant(echo_batch(lengths))
-    return shapes, groups.search_in_groups(search, ids, limits, beam_size, PAD_ID)
+    return shapes, groups.search_in_groups(search, ids, limits, beam_size)
 
 
 def test_a_long_sentence_is_searched_apart_and_without_its_padding_the_others():
