@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import io
 import subprocess
 import time
 from pathlib import Path
@@ -24,23 +25,44 @@ class Done(NamedTuple):
     err: str
 
 
-def run_script(name, arguments, capsys=None):
-    """Runs the code of `name`.py; its flags exist only during the call.
-
-    Without `capsys`, as in the fixtures of a module, pytest itself captures the output.
-    """
-    if capsys:
-        capsys.readouterr()
+def attempt(name, arguments):
+    """Runs the code of `name`.py; its flags exist only during the call."""
     process.BEGAN = time.monotonic()
     module = importlib.import_module(f"nmt_zoo.command_line.{name}")
-    status = status_of(module.main, [name, *map(str, arguments)], module.Arguments)
-    return Done(status, *(capsys.readouterr() if capsys else ("", "")))
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = status_of(module.main, [name, *map(str, arguments)], module.Arguments)
+    for stream in (out, err):
+        stream.flush()
+    return Done(status, *(stream.buffer.getvalue().decode() for stream in (out, err)))
 
 
-def train(folder, name, *flags, capsys=None):
+def run_script(name, arguments, refusal=None):
+    """Runs a script, as `attempt`, that must work.
+
+    With a `refusal`, it must end with status 1 and one line of error that contains this text.
+    """
+    done = attempt(name, arguments)
+    if refusal is None:
+        assert done.status == 0, done.err
+    else:
+        assert refusal in error_of(done), done.err
+    return done
+
+
+def error_of(done):
+    """Returns the last line of a script that refuses its arguments in one short line."""
+    lines = done.err.replace("\r", "\n").rstrip("\n").split("\n")
+    assert done.status == 1 and "Traceback" not in done.err, done.err
+    assert [n for n, line in enumerate(lines, 1) if line.startswith("error:")] == [len(lines)]
+    assert len(lines[-1]) <= 1000, done.err
+    return lines[-1]
+
+
+def train(folder, name, *flags, refusal=None):
     """Runs train.py; the model directory is `folder / name`, and caches go beside it."""
     places = [f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}"]
-    return run_script("train", [*places, *flags], capsys)
+    return run_script("train", [*places, *flags], refusal)
 
 
 @contextlib.contextmanager

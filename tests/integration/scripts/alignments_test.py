@@ -90,15 +90,15 @@ def here(folder, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def run(here, capsys):
+def run(here):
     """Runs align.py."""
-    return lambda *flags: run_script("align", flags, capsys)
+    return lambda *flags, **more: run_script("align", flags, **more)
 
 
 @pytest.fixture
-def draw(here, capsys):
+def draw(here):
     """Runs visualize_attention.py."""
-    return lambda *flags: run_script("visualize_attention", flags, capsys)
+    return lambda *flags, **more: run_script("visualize_attention", flags, **more)
 
 
 TEXT = ("--source=en", "--target=de")
@@ -107,7 +107,6 @@ FORWARD = ("--model_dir=ibm", *TEXT)
 
 def test_a_text_is_aligned_line_by_line(run, tmp_path):
     done = run(*FORWARD, "--alignments=out")
-    assert done.status == 0, done.err
     assert "1 of 7 pairs have an empty side" in done.err
     gold = (tmp_path / "gold").read_text().splitlines()
     found = (tmp_path / "out").read_text().splitlines()
@@ -117,23 +116,23 @@ def test_a_text_is_aligned_line_by_line(run, tmp_path):
 
 
 def test_one_file_of_both_sides_is_aligned_alike(run, tmp_path):
-    assert run(*FORWARD, "--alignments=a").status == 0
-    assert run("--model_dir=ibm", "--source=both", "--alignments=b").status == 0
+    run(*FORWARD, "--alignments=a")
+    run("--model_dir=ibm", "--source=both", "--alignments=b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 def test_a_threshold_finds_several_links_of_a_word(run, tmp_path):
-    assert run(*FORWARD, "--alignments=out", "--threshold=0.4").status == 0
+    run(*FORWARD, "--alignments=out", "--threshold=0.4")
     assert (tmp_path / "out").read_text().splitlines()[-1] == "0-0 1-0 2-1 2-2"
 
 
 @pytest.mark.parametrize("method", SYMMETRISATIONS)
 def test_both_directions_are_joined_with_models_as_from_files(run, tmp_path, method):
     reverse, join = "--reverse_model_dir=reverse", f"--symmetrise={method}"
-    assert run(*FORWARD, "--alignments=f").status == 0
-    assert run(*TEXT, reverse, "--alignments=r").status == 0
-    assert run(*FORWARD, reverse, join, "--alignments=models").status == 0
-    assert run("--from_alignments=f,r", join, "--alignments=files").status == 0
+    run(*FORWARD, "--alignments=f")
+    run(*TEXT, reverse, "--alignments=r")
+    run(*FORWARD, reverse, join, "--alignments=models")
+    run("--from_alignments=f,r", join, "--alignments=files")
     assert (tmp_path / "files").read_bytes() == (tmp_path / "models").read_bytes()
     both = (read_alignments(tmp_path / name) for name in "fr")
     expected = [symmetrise(*pair, method) for pair in zip(*both, strict=True)]
@@ -148,8 +147,7 @@ def test_directions_agree_by_the_product_of_their_weights(run, tmp_path):
     # Two words with one translation: each has half of the weight in one direction, and all of it in
     # the other direction.
     for flags, last in (([], "0-0 1-0 2-1 2-2"), (["--threshold=0.8"], "")):
-        done = run(*both, *flags, "--gold=gold", "--save_scores=scores")
-        assert done.status == 0, done.err
+        run(*both, *flags, "--gold=gold", "--save_scores=scores")
         assert (tmp_path / "out").read_text().splitlines()[-1] == last
         assert json.loads((tmp_path / "scores").read_text())["threshold"] == (0.8 if flags else 0.4)
 
@@ -170,10 +168,9 @@ def test_scores_against_gold_are_printed_and_kept(run, tmp_path):
 
 
 @pytest.mark.parametrize("text", [[*TEXT, "--threshold=0.4"], []])
-def test_a_lexicon_is_one_that_translate_reads(run, tmp_path, capsys, text):
+def test_a_lexicon_is_one_that_translate_reads(run, tmp_path, text):
     """The lexicon is counted in a text, or is the model's own table, which has `</s>`."""
     done = run("--model_dir=ibm", *text, "--lexicon=lexicon")
-    assert done.status == 0, done.err
     if text:
         assert f"wrote lexicon: {len(WORDS)} word pairs" in done.out
     else:
@@ -183,20 +180,19 @@ def test_a_lexicon_is_one_that_translate_reads(run, tmp_path, capsys, text):
     text = tmp_path / "text"
     text.write_text("dog cat\n")
     flags = ["--model_dir=ibm", "--replace_unknowns", "--lexicon=lexicon", f"--input={text}"]
-    assert run_script("translate", flags, capsys).status == 0
+    run_script("translate", flags)
 
 
 def test_links_from_a_file_are_counted_and_scored_with_the_text(run, tmp_path):
-    assert run(*FORWARD, "--alignments=f", "--lexicon=a").status == 0
+    run(*FORWARD, "--alignments=f", "--lexicon=a")
     done = run(*TEXT, "--from_alignments=f", "--lexicon=b", "--gold=gold")
-    assert done.status == 0 and "AER 0.0000" in done.out
+    assert "AER 0.0000" in done.out
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 @pytest.mark.parametrize("flags", [[], ["--layer=2", "--head=1"]])
 def test_words_are_linked_whatever_the_pieces_layer_and_head(run, tmp_path, flags):
-    done = run("--model_dir=deep", *TEXT, "--alignments=out", *flags)
-    assert done.status == 0, done.err
+    run("--model_dir=deep", *TEXT, "--alignments=out", *flags)
     sides = [(tmp_path / name).read_text().splitlines() for name in ("en", "de")]
     sizes = [(len(s.split()), len(t.split())) for s, t in zip(*sides, strict=True)]
     assert len(read_alignments("out", pairs=sizes)) == len(sizes)
@@ -205,7 +201,7 @@ def test_words_are_linked_whatever_the_pieces_layer_and_head(run, tmp_path, flag
 def test_gold_links_are_marked_on_a_picture_of_words(draw):
     pair = ("--source=dog sees Zebra", "--target=Hund sieht Zebra .", "--gold_links=0-0 1p2 2?3")
     for model in ("ibm", "deep"):
-        assert draw(f"--model_dir={model}", *pair, "--output=a.svg").status == 0
+        draw(f"--model_dir={model}", *pair, "--output=a.svg")
         texts = set(svg_texts("a.svg"))
         assert {"sees", "Zebra", ".", "sure", "possible"} <= texts and "<unk>" not in texts
 
@@ -228,7 +224,7 @@ def write_dictionary_text(count=60):
 def test_the_head_that_is_chosen_agrees_best_with_links_of_the_text(run):
     write_dictionary_text()
     text = ("--source=a", "--target=b")
-    assert run(*text, "--alignments=own").status == 0
+    run(*text, "--alignments=own")
     deep = (*text, "--model_dir=deep", "--gold=own")
     found = {}
     for layer, head in itertools.product((1, 2), (*range(1, SMALL["num_heads"] + 1), "mean")):
@@ -246,7 +242,6 @@ def test_models_trained_on_the_text_find_its_true_links(run, model, method):
     write_dictionary_text()
     flags = ("--source=a", "--target=b", f"--model={model}", f"--symmetrise={method}")
     done = run(*flags, "--alignments=out", "--gold=true", "--lexicon=lex")
-    assert done.status == 0, done.err
     assert float(re.search("AER ([0-9.]+)", done.out)[1]) < 0.05
     assert Path("out").read_text().count("\n") == 60
     assert read_lexicon("lex") == WORDS
@@ -265,10 +260,7 @@ def test_every_pair_has_its_line_also_where_a_side_is_empty(run):
     Path("a").write_text("dog\n\ncat dog dog dog dog dog dog dog dog dog dog dog\ncat\n")
     Path("b").write_text("Hund\nKatze\nKatze\n\n")
     done = run("--source=a", "--target=b", "--symmetrise=forward", "--alignments=out")
-    assert (
-        done.status == 0
-        and "2 of 4 pairs have an empty side; their line of links is empty" in done.err
-    )
+    assert "2 of 4 pairs have an empty side; their line of links is empty" in done.err
     assert Path("out").read_text().split("\n")[:4] == ["0-0", "", "0-0", ""]
 
 
@@ -299,69 +291,14 @@ def test_gold_that_never_names_word_0_is_counted_from_1_and_says_so(run, draw):
     pair = ("--model_dir=ibm", "--source=dog sees", "--target=Hund sieht", "--output=a.svg")
     for links, told in (("2-2", 1), ("0-0", 0)):
         done = draw(*pair, f"--gold_links={links}")
-        assert done.status == 0 and done.err.count("no link names word 0") == told
-
-
-OUT = "--alignments=out"
-BAD_FLAGS = {
-    "nothing": ([], "give --alignments or --gold or --lexicon"),
-    "a picture's flag": ([*FORWARD, OUT, "--merge_subwords"], "there is no such flag"),
-    "a threshold of best links": (
-        [*TEXT, OUT, "--symmetrise=union", "--threshold=0.5"],
-        "--threshold needs --symmetrise=agree, found union",
-    ),
-    "an unset variable": ([*TEXT, OUT, "--model_dir="], "--model_dir: expected a path, found noth"),
-    "no name": ([*TEXT, OUT, "--from_alignments="], "--from_alignments: expected a path, found"),
-    "three files": (["--from_alignments=a,b,c", OUT], "one or two files, found 3"),
-    "no method": (["--from_alignments=a,b", OUT], "need --symmetrise=intersection|union|"),
-    "one direction": ([*FORWARD, OUT, "--symmetrise=union"], "--symmetrise needs two directions"),
-    "no table": (
-        ["--model_dir=deep", "--lexicon=x"],
-        "the transformer_tiny of deep has no table of word translations; count the links",
-    ),
-    "a threshold that nothing reaches": (
-        ["--model_dir=ibm", "--lexicon=x", "--threshold=1"],
-        "the ibm1_factored of ibm has no word pair of probability above 1; lower --threshold",
-    ),
-    "no layer": ([*FORWARD, OUT, "--layer=9"], "the ibm1_factored of ibm: there is no layer 9"),
-    "a head of layers": (["--model_dir=deep", *TEXT, OUT, "--head=1"], "also give --layer"),
-    "no head": (["--model_dir=deep", *TEXT, OUT, "--layer=1", "--head=9"], "there is no head 9"),
-    "no alignment": (
-        ["--model_dir=uniform", *TEXT, OUT],
-        "the attention_ibm1 of uniform cannot align words",
-    ),
-    "reverse without alignment": (
-        [*FORWARD, OUT, "--reverse_model_dir=uniform", "--symmetrise=union"],
-        "the attention_ibm1 of uniform cannot align words",
-    ),
-    "no such model": (["--model_dir=no", *TEXT, OUT], "no: no such model directory"),
-    "the wrong direction": (
-        ["--model_dir=reverse", *TEXT, OUT],
-        "en, lines 1 to 7: the ibm1_factored of reverse knows none of their words",
-    ),
-    "no such text": (
-        ["--model_dir=ibm", "--source=no", "--target=de", OUT],
-        "no: cannot",
-    ),
-    "no such gold": ([*FORWARD, "--gold=no"], "no: cannot be read"),
-    "no such links": (["--from_alignments=no", OUT], "no: cannot be read"),
-    "an output that cannot be written": (
-        [*FORWARD, "--alignments=ibm/config.json/x"],
-        "config.json/x",
-    ),
-    "the text for the links": ([*TEXT, "--alignments=de"], "de: given for two flags"),
-    "one side": (
-        ["--model_dir=ibm", "--source=en", OUT],
-        "en, line 1: 'three'; expected `source",
-    ),
-}
+        assert done.err.count("no link names word 0") == told
 
 
 def test_the_architecture_of_a_preset_or_directory_is_drawn(draw, tmp_path):
     done = draw("--architecture=ibm1", "--set=positions=diagonal", "--output=a.svg")
-    assert (done.status, done.out) == (0, "wrote a.svg\n"), done.err
+    assert done.out == "wrote a.svg\n"
     assert {"ibm1", "with positions=diagonal"} < {*svg_texts(tmp_path / "a.svg")}
-    assert draw("--architecture=deep", "--output=b.svg").status == 0
+    draw("--architecture=deep", "--output=b.svg")
     model = ModelDirectory(tmp_path / "deep").new_model()
     expected = {"transformer_tiny of deep", f"{model.count_params():,} parameters"}
     assert expected < {*svg_texts(tmp_path / "b.svg")}
@@ -382,5 +319,4 @@ def test_the_architecture_of_a_preset_or_directory_is_drawn(draw, tmp_path):
     ],
 )
 def test_what_cannot_be_drawn_as_an_architecture_is_one_line(draw, flags, error):
-    done = draw(*flags.split())
-    assert done.status == 1 and error in done.err and done.err.count("\n") == 1
+    draw(*flags.split(), refusal=error)

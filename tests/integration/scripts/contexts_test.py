@@ -30,18 +30,16 @@ def corpus(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(corpus):
     folder, text = corpus
-    done = train(folder, "run", *text, *FLAGS)
-    assert done.status == 0, done.err
+    train(folder, "run", *text, *FLAGS)
     return folder / "run"
 
 
-def scores(model_dir, lines, capsys, *flags):
+def scores(model_dir, lines, *flags):
     """Returns the scores of the translations that translate.py finds."""
     path = model_dir.parent / "text"
     path.write_text("".join(f"{line}\n" for line in lines))
     flags = [f"--model_dir={model_dir}", f"--input={path}", "--format=scores", *flags]
-    done = run_script("translate", [*flags, "--engine=tensorflow"], capsys)
-    assert done.status == 0, done.err
+    done = run_script("translate", [*flags, "--engine=tensorflow"])
     return [line.split("\t")[0] for line in done.out.splitlines()]
 
 
@@ -51,29 +49,27 @@ def test_a_run_reads_contexts_and_resumes(corpus, trained):
     (ids,) = source.encode([JOINED[1]])
     assert source.pieces(ids).count("▁>>context<<") == 1 and len(source) == len(target)
     (shutil.copytree(trained, folder / "parts") / "checkpoints/00000020.npz").unlink()
-    done = train(folder, "parts", *text, *FLAGS)
-    assert done.status == 0, done.err
+    train(folder, "parts", *text, *FLAGS)
     one, two = (ModelDirectory(path).read_best()[0] for path in (trained, folder / "parts"))
     assert all((one[name] == two[name]).all() for name in one)
 
 
-def test_files_texts_and_windows_are_translated_with_the_same_contexts(trained, capsys):
-    expected = scores(trained, DOCUMENT, capsys)
-    assert scores(trained, DOCUMENT, capsys, "--batch_size=1") == expected
-    alone = scores(trained, ["two dogs run"], capsys)
-    assert expected[1] != alone[0] and expected[0] == scores(trained, ["one dog"], capsys)[0]
+def test_files_texts_and_windows_are_translated_with_the_same_contexts(trained):
+    expected = scores(trained, DOCUMENT)
+    assert scores(trained, DOCUMENT, "--batch_size=1") == expected
+    alone = scores(trained, ["two dogs run"])
+    assert expected[1] != alone[0] and expected[0] == scores(trained, ["one dog"])[0]
     model = nmt_zoo.load(trained)
     assert [f"{score:.4f}" for score in model.translate(JOINED).scores] == expected
     text = model.translate("\n".join(DOCUMENT))[0]
     assert text == "\n".join(model.translate(JOINED))
 
 
-def test_a_saved_model_puts_contexts_before_the_lines_of_a_text(trained, capsys):
+def test_a_saved_model_puts_contexts_before_the_lines_of_a_text(trained):
     export = trained.parent / "export"
     with client_in_this_process():
         flags = [f"--model_dir={trained}", f"--export_dir={export}", "--max_input_tokens=64"]
-        done = run_script("export", flags, capsys)
-    assert done.status == 0, done.err
+        run_script("export", flags)
     call = tf.saved_model.load(str(export / "1")).signatures["serving_default"]
     found = call(text=tf.constant(["\n".join(DOCUMENT), *JOINED[:2]]))["translation"].numpy()
     model = nmt_zoo.load(trained)
@@ -91,20 +87,19 @@ def test_the_graph_finds_the_same_contexts(most):
     assert [[line.decode() for line in row] for row in found.to_list()] == expected
 
 
-def test_parts_that_are_kept_are_those_of_the_sentence_itself(trained, capsys):
+def test_parts_that_are_kept_are_those_of_the_sentence_itself(trained):
     lines = ["one dog www.a.org", "two dogs run"]
     path, output = trained.parent / "kept", trained.parent / "kept.out"
     path.write_text("".join(f"{line}\n" for line in lines))
     flags = [f"--model_dir={trained}", f"--input={path}", "--format=jsonl", f"--output={output}"]
-    done = run_script("translate", [*flags, "--engine=tensorflow"], capsys)
-    assert done.status == 0, done.err
+    run_script("translate", [*flags, "--engine=tensorflow"])
     first, second = map(json.loads, output.read_text().splitlines())
     assert "www.a.org" in first["translation"] and "www.a.org" not in second["translation"]
     assert second["source"] == "one dog www.a.org >>context<< two dogs run"
 
 
-def test_sentences_of_a_line_have_the_one_before_as_context(trained, capsys):
-    split = scores(trained, ["one dog runs. Two cats run."], capsys, "--split_sentences=always")
+def test_sentences_of_a_line_have_the_one_before_as_context(trained):
+    split = scores(trained, ["one dog runs. Two cats run."], "--split_sentences=always")
     model = nmt_zoo.load(trained)
     parts = ["one dog runs.", "one dog runs. >>context<< Two cats run."]
     found = model.translate(["one dog runs. Two cats run."], split_sentences=1)
@@ -119,39 +114,34 @@ def test_sentences_of_a_line_have_the_one_before_as_context(trained, capsys):
         (["--model=ibm1", "--update=em"], "not with --model=ibm1"),
     ],
 )
-def test_contexts_that_do_not_fit_are_refused(corpus, flags, reason, capsys):
+def test_contexts_that_do_not_fit_are_refused(corpus, flags, reason):
     folder, text = corpus
     flags = [*text, *flags, "--context_sentences=1"]
-    done = run_script("train", [f"--model_dir={folder / 'bad'}", *flags], capsys)
-    assert done.status == 1 and reason in done.err
+    run_script("train", [f"--model_dir={folder / 'bad'}", *flags], refusal=reason)
     assert not (folder / "bad" / "config.json").exists()
 
 
-def test_sentences_are_not_held_out_of_documents(corpus, capsys):
+def test_sentences_are_not_held_out_of_documents(corpus):
     folder, text = corpus
     text = [flag for flag in text if "valid" not in flag]
-    done = train(folder, "bad", *text, "--context_sentences=1", capsys=capsys)
-    assert done.status == 1 and "cannot be held out of documents" in done.err
+    train(folder, "bad", *text, "--context_sentences=1", refusal="cannot be held out of documents")
 
 
-def test_tuning_with_other_contexts_is_reported(corpus, trained, capsys):
+def test_tuning_with_other_contexts_is_reported(corpus, trained):
     folder, text = corpus
     flags = [f"--init_from={trained}", "--max_steps=1", "--dry_run"]
-    done = train(folder, "tuned", *text, *flags, capsys=capsys)
-    assert done.status == 0, done.err
+    done = train(folder, "tuned", *text, *flags)
     assert "--context_sentences=0: the model of --init_from was trained with 1" in done.out
-    done = train(folder, "tuned", *text, *flags, "--context_sentences=1", capsys=capsys)
+    done = train(folder, "tuned", *text, *flags, "--context_sentences=1")
     assert "was trained with" not in done.out
 
 
-def test_an_ensemble_reads_the_same_contexts(corpus, trained, capsys):
+def test_an_ensemble_reads_the_same_contexts(corpus, trained):
     folder, text = corpus
     vocabulary = f"--vocab_file={trained / 'tokenizer/shared.model'}"
     flags = [flag for flag in FLAGS if not flag.startswith(("--num_pieces", "--context"))]
-    done = train(folder, "other", *text, *flags, vocabulary, capsys=capsys)
-    assert done.status == 0, done.err
+    train(folder, "other", *text, *flags, vocabulary)
     path = folder / "text"
     path.write_text("one dog\n")
     flags = [f"--model_dir={trained},{folder / 'other'}", f"--input={path}"]
-    done = run_script("translate", flags, capsys)
-    assert done.status == 1 and "--context_sentences=0" in done.err
+    run_script("translate", flags, refusal="--context_sentences=0")

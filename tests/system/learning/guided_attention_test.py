@@ -13,13 +13,13 @@ def test_a_guided_transformer_aligns_with_less_than_half_of_the_errors(tmp_path)
     text = [f"--data_dir={tmp_path / 'data'}", "--dataset=demo"]
     guide = ["--model=hmm_alignment", "--tokenizer=bpe", f"--model_dir={tmp_path / 'guide'}"]
     guide += [f"--reverse_model_dir={tmp_path / 'reverse'}"]
-    assert run_script("train", [*text, *guide]).status == 0
+    run_script("train", [*text, *guide])
     guided = ["--model=transformer_tiny", f"--guide={tmp_path / 'guide'}", "--bleu_lines=0"]
-    assert run_script("train", [*text, *guided, f"--model_dir={tmp_path / 'guided'}"]).status == 0
+    run_script("train", [*text, *guided, f"--model_dir={tmp_path / 'guided'}"])
     files = zip(("source", "target", "gold"), ("en", "de", "en-de"), strict=True)
     flags = [f"--{name}={tmp_path / 'data/demo/test'}.{ending}" for name, ending in files]
     flags += [f"--model_dir={tmp_path / 'guided'}", f"--save_scores={tmp_path / 'scores.json'}"]
     flags += [f"--alignments={tmp_path / 'test.en-de'}"]
-    assert run_script("align", flags).status == 0
+    run_script("align", flags)
     scores = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
     assert scores["aer"] < 0.1

@@ -18,7 +18,7 @@ from nmt_zoo.command_line.console import one_line_errors, write_result
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.configuration.options import DEFAULTS, OPTIONS
-from tests.running import ROOT, run_script
+from tests.running import ROOT, attempt
 
 BAD_FLAGS = {
     "train": {
@@ -74,7 +74,7 @@ def test_every_error_of_a_flag_is_one_line_that_names_it(script, capsys, monkeyp
     monkeypatch.chdir(tmp_path)
     for flag, expected in BAD_FLAGS[script].items():
         more = ["--model_dir=m", "--source=x"] if flag.startswith("--output") else []
-        done = run_script(script, [flag, *more], capsys)
+        done = attempt(script, [flag, *more])
         assert (done.status, done.err.count("\n")) == (1, 1), (flag, done.err)
         assert done.err.startswith("error: ") and expected in done.err, done.err
         assert len(done.err) < 1100
@@ -82,12 +82,12 @@ def test_every_error_of_a_flag_is_one_line_that_names_it(script, capsys, monkeyp
 
 
 def test_help_is_no_error(capsys):
-    done = run_script("train", ["--helpfull"], capsys)
+    done = attempt("train", ["--helpfull"])
     assert (done.status, done.err) == (0, "") and "--max_tokens_per_batch" in done.out
 
 
 def test_help_is_grouped(capsys):
-    done = run_script("train", ["--help"], capsys)
+    done = attempt("train", ["--help"])
     assert (done.status, done.err) == (0, "")
     headings = re.findall(r"^(\w.*):$", done.out, re.M)
     groups = dict.fromkeys(option.group for option in OPTIONS)
@@ -101,7 +101,7 @@ def test_help_is_grouped(capsys):
 
 @pytest.mark.parametrize("script", ["translate", "visualize_attention", "export"])
 def test_help_of_every_script_lists_its_flags(script, capsys):
-    done = run_script(script, ["--help"], capsys)
+    done = attempt(script, ["--help"])
     assert (done.status, done.err) == (0, "")
     assert "  --model_dir: " in done.out and "--max_steps" not in done.out
 
@@ -151,7 +151,7 @@ def test_advice_on_memory_names_flags_of_the_script(script, expected, capsys, mo
         raise MemoryError
 
     monkeypatch.setattr(console, "parse", parse)
-    done = run_script(script, [], capsys)
+    done = attempt(script, [])
     assert (done.status, done.err.count("\n")) == (1, 1) and expected in done.err
     assert set(re.findall(r"--(\w+)", done.err)) <= known
 
