@@ -3,7 +3,9 @@
 import contextlib
 import importlib
 import io
+import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -63,6 +65,29 @@ def train(folder, name, *flags, refusal=None):
     """Runs train.py; the model directory is `folder / name`, and caches go beside it."""
     places = [f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}"]
     return run_script("train", [*places, *flags], refusal)
+
+
+def run_elsewhere(name, *flags, text=""):
+    """Runs a script that must work in a process of its own.
+
+    Returns its output, and the names of the large packages that it has imported.
+    """
+    code = f"""
+import sys
+from nmt_zoo.command_line import {name}
+sys.argv[0] = "{name}.py"
+try:
+    {name}.command()
+finally:
+    large = "tensorflow", "keras", "matplotlib", "sacrebleu", "scipy"
+    print(*(name for name in large if name in sys.modules), file=sys.stderr)
+"""
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    streams = {"input": text, "capture_output": True, "text": True, "env": variables}
+    done = subprocess.run([sys.executable, "-c", code, *flags], check=False, **streams)
+    assert done.returncode == 0, done.stderr
+    err, _, packages = done.stderr.rstrip("\n").rpartition("\n")
+    return Done(0, done.stdout, err), packages.split()
 
 
 @contextlib.contextmanager

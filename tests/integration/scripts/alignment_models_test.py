@@ -2,15 +2,11 @@
 
 import json
 import math
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 
-from tests.running import ROOT, run_script
+from tests.running import run_script
 from tests.tiny import corpus_flags
 
 
@@ -59,37 +55,6 @@ def test_every_iteration_says_and_keeps_its_likelihood(whole):
     valid = records(run, "valid")
     assert [record["step"] for record in valid] == [12, 24, 30]
     assert valid[-1]["bleu"] > 90  # Sentences of this corpus are translated word by word.
-
-
-@pytest.mark.slow  # tests/system/kills kills more often.
-def test_killed_and_resumed_equals_never_killed_bit_for_bit(whole, folder, corpus):
-    run, more, _ = whole
-    again = folder / "killed"
-    command = [sys.executable, "train.py", *flags(folder, corpus, "killed", *more)]
-    for step, number in ((4, signal.SIGKILL), (14, signal.SIGTERM)):
-        process = subprocess.Popen(
-            command, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-        )
-        deadline = time.monotonic() + 600
-        while process.poll() is None and time.monotonic() < deadline:
-            if (again / "metrics.jsonl").exists() and any(
-                record["step"] >= step for record in records(again, "train")
-            ):
-                process.send_signal(number)
-                break
-            time.sleep(0.002)
-        assert process.wait() in (-number, 128 + number)
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    for name in ("best.npz", "checkpoints/00000030.npz"):
-        with np.load(run / name) as one, np.load(again / name) as other:
-            assert set(one.files) == set(other.files)
-            for key in set(one.files) - {"state"}:
-                assert np.array_equal(one[key], other[key]), key
-    for kind, value in (("train", "log_likelihood"), ("valid", "perplexity")):
-        assert [(r["step"], r[value]) for r in records(run, kind)] == [
-            (r["step"], r[value]) for r in records(again, kind)
-        ]
-    assert json.loads((again / "config.json").read_text())["sizes"]["num_word_pairs"] > 50
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,6 @@ import itertools
 import json
 import random
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +21,7 @@ from nmt_zoo.decoding.alignment.links import SYMMETRISATIONS, read_alignments, s
 from nmt_zoo.decoding.unknowns import read_lexicon
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, write_archive
 from nmt_zoo.training.ways.expectation_maximisation.text_alignment import CHAINS, ITERATIONS
-from tests.running import ROOT, run_script
+from tests.running import run_elsewhere, run_script
 from tests.tiny import SMALL, WORDS
 from tests.unit.decoding.pictures.attention_pictures_test import svg_texts
 
@@ -266,19 +264,9 @@ def test_every_pair_has_its_line_also_where_a_side_is_empty(run):
 
 def test_training_on_a_text_does_not_import_tensorflow(here):
     write_dictionary_text()
-    code = (
-        "import runpy, sys\n"
-        "sys.argv = ['align.py', *sys.argv[1:]]\n"
-        "try:\n    runpy.run_path(sys.path[0] + '/align.py', run_name='__main__')\n"
-        "except SystemExit as end:\n"
-        "    print(end.code or 0, sorted({'keras', 'tensorflow'} & set(sys.modules)))\n"
-    )
     flags = ["--source=a", "--target=b", "--alignments=out"]
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n" + code
-    done = subprocess.run(
-        [sys.executable, "-c", code, *flags], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.endswith("\n0 []\n"), done.stdout + done.stderr
+    _, packages = run_elsewhere("align", *flags)
+    assert not {"keras", "tensorflow"} & {*packages}
     assert Path("out").read_text().count("\n") == 60
 
 

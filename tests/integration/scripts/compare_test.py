@@ -3,13 +3,11 @@
 import json
 import random
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.running import ROOT, run_script
+from tests.running import run_elsewhere, run_script
 from tests.tiny import WORDS
 
 TEXTS = ("--source=en", "--reference=de")
@@ -178,14 +176,5 @@ def test_what_cannot_be_compared_is_one_line_and_writes_nothing(run, name):
 
 
 def test_comparing_does_not_import_tensorflow(run):
-    code = (
-        "import runpy, sys\n"
-        f"sys.path.insert(0, {str(ROOT)!r})\n"
-        "sys.argv = ['compare.py', *sys.argv[1:]]\n"
-        "try:\n    runpy.run_path(sys.path[0] + '/compare.py', run_name='__main__')\n"
-        "except SystemExit as end:\n"
-        "    print(end.code or 0, sorted({'keras', 'tensorflow'} & set(sys.modules)))\n"
-    )
-    command = [sys.executable, "-c", code, *ALL, "--page=p.html"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("wrote p.html\n0 []\n"), done.stdout + done.stderr
+    done, packages = run_elsewhere("compare", *ALL, "--page=p.html")
+    assert done.out.endswith("wrote p.html\n") and not {"keras", "tensorflow"} & {*packages}

@@ -3,29 +3,16 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from nmt_zoo.common.files import read_lines, write_lines
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.weight_files import read_archive, write_archive
-from tests.running import ROOT, run_script
+from tests.running import run_elsewhere, run_script
 from tests.tiny import SMALL_FLAGS, corpus_flags, small_flags
 
 pytest.importorskip("ctranslate2", reason="CTranslate2 is an optional package")
-# Runs the script, and then prints which large packages it has imported.
-OBSERVED = """
-import sys
-from nmt_zoo.command_line import translate
-sys.argv[0] = "translate.py"
-try:
-    translate.command()
-finally:
-    large = "tensorflow", "keras", "matplotlib", "sacrebleu", "scipy"
-    print(*(name for name in large if name in sys.modules), file=sys.stderr)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +34,10 @@ def trained(folder):
 
 def observe(model_dir, *flags, text="a b\n"):
     """Translates in a process of its own: (translations, engine with the reason, packages)."""
-    command = [sys.executable, "-c", OBSERVED, f"--model_dir={model_dir}", "--verbose", *flags]
-    done = subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    first, *_, packages = done.stderr.splitlines()
-    return done.stdout.splitlines(), first.removeprefix("engine: "), packages.split()
+    flags = [f"--model_dir={model_dir}", "--verbose", *flags]
+    done, packages = run_elsewhere("translate", *flags, text=text)
+    engine = done.err.splitlines()[0].removeprefix("engine: ")
+    return done.out.splitlines(), engine, packages
 
 
 def chosen(model_dir, folder, *flags):

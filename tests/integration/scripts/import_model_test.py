@@ -292,6 +292,10 @@ def rewrite(name, change):
     return fault
 
 
+def config(**changes):
+    return rewrite("config.json", lambda found: found.update(changes))
+
+
 def cut(name, count):
     def fault(folder):
         data = (folder / name).read_bytes()
@@ -324,24 +328,24 @@ FAULTS = {
     "no config": (lambda f: (f / "config.json").unlink(), "config.json"),
     "config cut": (cut("config.json", 40), "config.json: damaged"),
     "config a list": (lambda f: (f / "config.json").write_text("[]"), "expected an object"),
-    "another kind": (rewrite("config.json", lambda c: c.update(model_type="t5")), "'t5'"),
-    "unknown field": (rewrite("config.json", lambda c: c.update(moe=8)), "unknown fields: 'moe'"),
+    "another kind": (config(model_type="t5"), "'t5'"),
+    "unknown field": (config(moe=8), "unknown fields: 'moe'"),
     "activation": (
-        rewrite("config.json", lambda c: c.update(activation_function="gelu_new")),
+        config(activation_function="gelu_new"),
         "activation_function is 'gelu_new'",
     ),
     "no width": (rewrite("config.json", lambda c: c.pop("d_model")), "d_model is None"),
-    "wide": (rewrite("config.json", lambda c: c.update(d_model=32)), "has the shape"),
+    "wide": (config(d_model=32), "has the shape"),
     "heads": (
-        rewrite("config.json", lambda c: c.update(decoder_attention_heads=4)),
+        config(decoder_attention_heads=4),
         "encoder and decoder are 2 and 4",
     ),
-    "huge": (rewrite("config.json", lambda c: c.update(vocab_size=2**31 - 1)), "vocab_size is"),
-    "larger": (rewrite("config.json", lambda c: c.update(vocab_size=5000)), "has the shape"),
-    "deep": (rewrite("config.json", lambda c: c.update(encoder_layers=3)), "no tensor"),
-    "shallow": (rewrite("config.json", lambda c: c.update(encoder_layers=1)), "no known model"),
-    "pad is end": (rewrite("config.json", lambda c: c.update(pad_token_id=0)), "different ids"),
-    "rate": (rewrite("config.json", lambda c: c.update(dropout="much")), "dropout is 'much'"),
+    "huge": (config(vocab_size=2**31 - 1), "vocab_size is"),
+    "larger": (config(vocab_size=5000), "has the shape"),
+    "deep": (config(encoder_layers=3), "no tensor"),
+    "shallow": (config(encoder_layers=1), "no known model"),
+    "pad is end": (config(pad_token_id=0), "different ids"),
+    "rate": (config(dropout="much"), "dropout is 'much'"),
     "no weights": (lambda f: (f / "model.safetensors").unlink(), "no weights"),
     "weights cut": (cut("model.safetensors", 5000), "model.safetensors: damaged"),
     "weights empty": (cut("model.safetensors", 0), "model.safetensors: damaged"),

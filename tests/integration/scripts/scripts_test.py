@@ -83,20 +83,16 @@ def test_training_leaves_all_that_the_other_scripts_need(trained):
     assert records[-1]["kind"] == "valid"
 
 
-def test_dry_run_without_gradients_prints_no_batches(folder, corpus):
-    flags = ["--model=ibm1", "--dry_run", f"--model_dir={folder / 'x'}"]
-    done = run_script("train", [*corpus, *flags, f"--data_dir={folder / 'data'}"])
-    assert "training pairs: 200\n" in done.out and "\npair " in done.out
-    assert not re.search("batches|memory:|gradients|Adam ", done.out)
-    assert not (folder / "x").exists()
-
-
-def test_dry_run_of_a_model_that_is_counted_has_no_steps(folder, corpus):
-    flags = ["--model=phrase_based", "--dry_run", f"--model_dir={folder / 'x'}"]
-    done = run_script("train", [*corpus, *flags, f"--data_dir={folder / 'data'}"])
-    assert done.out.endswith(
-        "phrase_based is counted from the whole text: there are no steps to plan\n"
-    )
+@pytest.mark.parametrize(
+    ("model", "last"),
+    [
+        ("ibm1", "\npair "),
+        ("phrase_based", "counted from the whole text: there are no steps to plan\n"),
+    ],
+)
+def test_dry_run_without_gradients_prints_no_batches(model, last, folder, corpus):
+    done = train(corpus, folder, "--dry_run", model_dir="x", quick=[f"--model={model}"])
+    assert last in done.out and not re.search("batches|memory:|gradients|Adam ", done.out)
     assert not (folder / "x").exists()
 
 
@@ -633,7 +629,7 @@ def test_every_tokenizer_goes_the_whole_way(tokenizer, folder, corpus, tmp_path)
     text = tmp_path / "text.en"
     text.write_text("one dog\n\nhouse zebra\n")
     for script, arguments in (
-        ("train", [*corpus, *SMALL_FLAGS, *COMMON, *flags, f"--data_dir={folder / 'data'}"]),
+        ("train", [*corpus, *CHEAP, *flags, f"--data_dir={folder / 'data'}"]),
         ("translate", [f"--input={text}", f"--output={tmp_path / 'out.de'}"]),
         ("visualize_attention", ["--source=one dog", f"--output={tmp_path / 'a.png'}"]),
         ("export", [f"--export_dir={tmp_path / 'serving'}", f"--check_input={text}"]),
