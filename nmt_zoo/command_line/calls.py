@@ -1,7 +1,6 @@
 """Calls a script from Python: keyword arguments in place of flags, exceptions in place of exits."""
 
 import importlib
-import json
 import signal
 import time
 from typing import Any
@@ -37,16 +36,11 @@ def arguments_of(options: dict[str, Any]) -> list[str]:
     >>> arguments_of({"model": "ibm1", "seed": None, "set": {"width": 8}})
     ['--model=ibm1', '--set=width=8']
     """
-    found = []
+    arguments = []
     for name, value in options.items():
         if isinstance(value, dict):
-            values = [f"{key}={_text(each)}" for key, each in value.items()]
+            values = [f"{key}={item}" for key, item in value.items()]
         else:
             values = value if isinstance(value, list | tuple) else [value]
-        found += [f"--{name}={_text(each)}" for each in values if each not in (None, "")]
-    return found
-
-
-def _text(value: Any) -> str:
-    """Returns a value as flags have it."""
-    return json.dumps(value) if isinstance(value, bool) else str(value)
+        arguments += [f"--{name}={item}" for item in values if item not in (None, "")]
+    return arguments

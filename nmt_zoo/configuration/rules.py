@@ -37,11 +37,6 @@ def in_words(condition: str) -> str:
     return text.replace("|", " or ").replace(">", " above ")
 
 
-def reasons(conditions: Collection[str]) -> dict[str, str]:
-    """Returns condition -> why, of `needs` or `excludes`; "" where no reason is given."""
-    return dict(conditions) if isinstance(conditions, Mapping) else dict.fromkeys(conditions, "")
-
-
 def holds(condition: str, values: Mapping[str, Any]) -> bool:
     """Returns whether a condition holds by the values of options, as one of `needs`."""
     if " or " in condition:
@@ -64,26 +59,29 @@ def _counts(option, values, given):
 
 
 def _check_excludes(option, values, given):
-    for condition, reason in reasons(option.excludes).items():
+    for condition, reason in _reasons(option.excludes):
         if holds(condition, values) and (condition in given or not condition.isidentifier()):
             raise UserError(
                 f"{_shown(option, values)} cannot be combined with {_as_given(condition, values)}"
-                f"{_because(reason)}; leave out one of them"
+                f"{reason}; leave out one of them"
             )
 
 
 def _check_needs(option, values):
-    for condition, reason in reasons(option.needs).items():
+    for condition, reason in _reasons(option.needs):
         if not holds(condition, values):
             name, equals, _ = condition.partition("=")
             found = _as_given(condition, values).lstrip("-")
             instead = f", found {found}" if equals and values.get(name) else ""
             text = f"{_shown(option, values)} needs {in_words(condition)}"
-            raise UserError(f"{text}{instead}{_because(reason)}")
+            raise UserError(f"{text}{instead}{reason}")
 
 
-def _because(reason):
-    return f": {reason}" if reason else ""
+def _reasons(conditions):
+    """Returns (condition, why) for `needs` or `excludes`; "" where no reason is given."""
+    if not isinstance(conditions, Mapping):
+        return [(condition, "") for condition in conditions]
+    return [(condition, f": {reason}") for condition, reason in conditions.items()]
 
 
 def _shown(option, values):

@@ -132,6 +132,6 @@ def test_keyword_arguments_are_flags():
     options = {"model": "", "seed": None, "verbose": True, "set": {"tied": False, "width": 8}}
     found = arguments_of({**options, "model_dir": ["a", "b"]})
     assert found == [
-        *("--verbose=true", "--set=tied=false", "--set=width=8"),
+        *("--verbose=True", "--set=tied=False", "--set=width=8"),
         *("--model_dir=a", "--model_dir=b"),
     ]
