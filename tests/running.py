@@ -10,10 +10,12 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from nmt_zoo.command_line.console import status_of
 from nmt_zoo.common import process
+from nmt_zoo.model_directory.weight_files import read_archive
 from nmt_zoo.serving.export import saved_model_client
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,6 +67,14 @@ def train(folder, name, *flags, refusal=None):
     """Runs train.py; the model directory is `folder / name`, and caches go beside it."""
     places = [f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}"]
     return run_script("train", [*places, *flags], refusal)
+
+
+def assert_same_arrays(path, other):
+    """Checks that two archives, such as best.npz, hold the same arrays bit for bit."""
+    (found, _), (expected, _) = map(read_archive, (path, other))
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
 
 
 def run_elsewhere(name, *flags, text=""):

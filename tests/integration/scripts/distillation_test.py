@@ -4,12 +4,11 @@ import json
 import shlex
 import shutil
 
-import numpy as np
 import pytest
 
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BpeVocabulary
 from nmt_zoo.model_directory.directory import ModelDirectory
-from tests.running import run_script, train
+from tests.running import assert_same_arrays, run_script, train
 from tests.tiny import corpus_flags, pairs, small_flags
 
 QUICK = [*small_flags("transformer_tiny"), "--max_tokens_per_batch=128", "--bleu_lines=0"]
@@ -38,16 +37,8 @@ def teacher(folder, corpus):
     return f"{folder / 'first'},{folder / 'second'}"
 
 
-def arrays(path):
-    with np.load(path) as archive:
-        return {name: archive[name] for name in archive.files if name != "state"}
-
-
 def assert_equal(folder, *names, step):
-    one, other = (arrays(folder / name / f"checkpoints/{step:08}.npz") for name in names)
-    assert one.keys() == other.keys()
-    for name in one:
-        np.testing.assert_array_equal(one[name], other[name])
+    assert_same_arrays(*(folder / name / f"checkpoints/{step:08}.npz" for name in names))
 
 
 def test_a_student_that_is_stopped_and_resumed_equals_one_that_never_stopped(

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from nmt_zoo.model_directory.directory import ModelDirectory
-from tests.running import run_script, train
+from nmt_zoo.model_directory.weight_files import read_archive
+from tests.running import assert_same_arrays, run_script, train
 from tests.tiny import SMALL_FLAGS, corpus_flags, small_flags
 
 COMMON = ["--max_tokens_per_batch=128", "--log_every_steps=2", "--bleu_lines=0"]
@@ -50,23 +51,16 @@ def trained(folder, corpus, guide):
     return folder / "whole"
 
 
-def arrays(path):
-    with np.load(path) as archive:
-        return {name: archive[name] for name in archive.files if name != "state"}
-
-
 def test_killed_and_resumed_equals_never_killed(trained, guide, folder, corpus):
     checkpoint = "checkpoints/00000010.npz"
     (shutil.copytree(trained, folder / "parts") / checkpoint).unlink()  # As if killed before it.
     flags = [*corpus, *QUICK, *OPTIONS, guide, "--max_steps=10"]
     done = train(folder, "parts", *flags)
     assert "resumed at step 7\n" in done.out
-    whole, parts = arrays(trained / checkpoint), arrays(folder / "parts" / checkpoint)
-    assert {name.split("/")[0] for name in whole} == {
+    assert {name.split("/")[0] for name in read_archive(trained / checkpoint)[0]} == {
         *("model", "seed", "optimizer", "average", "loss_scale", "token_dropout")
     }
-    for name in whole:
-        np.testing.assert_array_equal(whole[name], parts[name])
+    assert_same_arrays(trained / checkpoint, folder / "parts" / checkpoint)
 
 
 def test_a_run_of_16_bits_translates_and_records_its_scale(trained, folder):
@@ -109,9 +103,7 @@ def test_an_automatic_precision_is_chosen_once_and_recorded(folder, corpus):
     assert [config["options"][name] for name in ("warmup_steps", "decay_steps")] == [1, 2]
     assert line[1] in ("float32", "bfloat16")
     train(folder, "named", *flags, f"--precision={line[1]}")
-    found, expected = (arrays(folder / name / "best.npz") for name in ("auto", "named"))
-    for name in expected:
-        np.testing.assert_array_equal(found[name], expected[name])
+    assert_same_arrays(folder / "auto/best.npz", folder / "named/best.npz")
 
 
 def test_a_resumed_run_keeps_the_precision_that_it_began_with(folder, corpus):
@@ -156,7 +148,7 @@ def test_another_run_begins_with_the_best_weights_and_the_vocabulary(
     done = train(folder, "tuned", *here, *flags)
     assert f"starting from the best weights of {trained}" in done.out
     assert "ended within its warm-up, at step 1 of --warmup_steps=9" in done.out
-    begun, best = arrays(folder / "tuned/best.npz"), arrays(trained / "best.npz")
+    begun, best = (read_archive(path / "best.npz")[0] for path in (folder / "tuned", trained))
     for name in best:
         np.testing.assert_allclose(begun[name], best[name], atol=1e-6)
     vocabulary = [folder / name / "tokenizer/shared.model" for name in ("tuned", "whole")]

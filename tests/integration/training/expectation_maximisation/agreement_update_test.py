@@ -13,7 +13,7 @@ import pytest
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training.ways.expectation_maximisation.reverse_direction import reverse_directory
-from tests.running import ROOT, run_script
+from tests.running import ROOT, assert_same_arrays, run_script
 from tests.tiny import corpus_flags, pairs
 
 
@@ -95,10 +95,7 @@ def test_killed_and_resumed_equals_never_killed_bit_for_bit(trained, folder, cor
     done = run_script("train", arguments)
     assert "resumed at step" in done.out
     for name in ("/best.npz", "-reverse/best.npz", "/checkpoints/00000040.npz"):
-        with np.load(f"{folder}/run{name}") as one, np.load(f"{folder}/killed{name}") as other:
-            assert set(one.files) == set(other.files)
-            for key in set(one.files) - {"state"}:
-                assert np.array_equal(one[key], other[key]), key
+        assert_same_arrays(f"{folder}/run{name}", f"{folder}/killed{name}")
 
 
 def test_a_reverse_model_that_was_damaged_is_written_again(trained, folder, corpus):
