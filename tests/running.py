@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import io
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -67,6 +68,12 @@ def train(folder, name, *flags, refusal=None):
     """Runs train.py; the model directory is `folder / name`, and caches go beside it."""
     places = [f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}"]
     return run_script("train", [*places, *flags], refusal)
+
+
+def refusals(table):
+    """Returns (flags, refusal) of each line `flags -> refusal` of a text."""
+    rows = (line.split(" -> ") for line in table.strip().splitlines())
+    return [(shlex.split(flags), refusal) for flags, refusal in rows]
 
 
 def assert_same_arrays(path, other):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nmt_zoo.data_pipeline.datasets import prepare, read_split
-from tests.running import assert_same_arrays, client_in_this_process, run_script, train
+from tests.running import assert_same_arrays, client_in_this_process, refusals, run_script, train
 from tests.tiny import corpus_flags, small_flags
 
 TARGETS = slice(1, None, 2)  # The flags of `corpus_flags` are source, target, source, target.
@@ -239,52 +239,30 @@ def test_an_ensemble_is_exported(folder, forward, gradual):
     assert "lines translated alike" in done.out
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (
-            ["--model_dir={forward},{small}"],
-            "{small}: its text is encoded by --tokenizer=bpe, and that of {forward} by word; train",
-        ),
-        (
-            ["--model_dir={forward},{backward}"],
-            "{backward}: its vocabulary (14 entries) differs from the source vocabulary of "
-            "{forward} (14 entries): entry 4 is",
-        ),
-        (["--model_dir={forward},"], "the name of a model directory is empty"),
-        (["--model_dir={forward},{language}"], "ngram_lm, which does not translate"),
-        ([], "give --model_dir or --channel_model"),
-        (
-            ["--model_dir={forward}", "--channel_model={backward}"],
-            "cannot be combined with --channel_model",
-        ),
-        (["--channel_model={backward}"], "needs --language_model"),
-        (["--model_dir={forward}", "--language_model_weight=1"], "needs --language_model"),
-        (["--model_dir={language}"], "ngram_lm, which does not translate"),
-        (["--model_dir={forward}", "--language_model={backward}"], "ibm1, a translation model"),
-        (
-            ["--model_dir={backward}", "--language_model={language}"],
-            "train the language model with --vocab_file={backward}/tokenizer/target",
-        ),
-        (
-            ["--channel_model={forward}", "--language_model={language}"],
-            "train the language model with --vocab_file={forward}/tokenizer/source",
-        ),
-        (
-            ["--channel_model={small}", "--language_model={language}"],
-            "attention_ibm2; the noisy channel needs an IBM model",
-        ),
-        (
-            ["--model_dir={forward}", "--language_model={language}", "--language_model_weight=-1"],
-            "from 0 to 100, found -1",
-        ),
-    ],
-)
+MISFITS = """
+--model_dir={forward},{small} -> encoded by --tokenizer=bpe, and that of {forward} by word; train
+--model_dir={forward},{backward} -> (14 entries) differs from the source vocabulary of {forward}
+--model_dir={forward}, -> the name of a model directory is empty
+--model_dir={forward},{language} -> ngram_lm, which does not translate
+'' -> give --model_dir or --channel_model
+--model_dir={forward} --channel_model={backward} -> cannot be combined with --channel_model
+--channel_model={backward} -> needs --language_model
+--model_dir={forward} --language_model_weight=1 -> needs --language_model
+--model_dir={language} -> ngram_lm, which does not translate
+--model_dir={forward} --language_model={backward} -> ibm1, a translation model
+--model_dir={backward} --language_model={language} -> --vocab_file={backward}/tokenizer/target
+--channel_model={forward} --language_model={language} -> --vocab_file={forward}/tokenizer/source
+--channel_model={small} --language_model={language} -> attention_ibm2; the noisy channel needs
+--model_dir=x --language_model=y --language_model_weight=-1 -> from 0 to 100, found -1
+"""
+
+
+@pytest.mark.parametrize(("flags", "message"), refusals(MISFITS))
 def test_models_that_do_not_fit_are_refused(
     folder, forward, backward, language, small, flags, message
 ):
     names = {"forward": forward, "backward": backward, "language": language, "small": small}
-    flags = [flag.format(**names) for flag in flags]
+    flags = [flag.format(**names) for flag in flags if flag]
     translate(folder, *flags, refusal=message.format(**names))
 
 

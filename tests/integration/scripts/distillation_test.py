@@ -8,7 +8,7 @@ import pytest
 
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BpeVocabulary
 from nmt_zoo.model_directory.directory import ModelDirectory
-from tests.running import assert_same_arrays, run_script, train
+from tests.running import assert_same_arrays, refusals, run_script, train
 from tests.tiny import corpus_flags, pairs, small_flags
 
 QUICK = [*small_flags("transformer_tiny"), "--max_tokens_per_batch=128", "--bleu_lines=0"]
@@ -79,22 +79,19 @@ def test_a_run_refuses_a_teacher_that_was_retrained(folder, weightless):
     )
 
 
-BAD = {
-    "no teacher": (["--teacher_weight=0.2"], "--teacher_weight needs --teacher"),
-    "no directory": (["--teacher={folder}/x"], "no such model directory"),
-    "no weights": (["--teacher={folder}/empty"], "no best.npz yet"),
-    "another vocabulary": (["--teacher={first}", "--num_pieces=400"], "num_pieces was 300, is 400"),
-    "another tokenizer": (["--teacher={first}", "--tokenizer=word"], "tokenizer was 'bpe', is 'wo"),
-    "damaged weights": (["--teacher={folder}/damaged"], "best.npz: damaged"),
-    "a language model": (["--teacher={folder}/counted"], "ngram_lm, which does not translate"),
-    "other vocabularies": (["--teacher={first},{other}"], "its vocabulary (326 entries) differs"),
-    "another start": (["--teacher={first}", "--init_from={other}"], "its vocabulary (326 entries)"),
-    "a new vocabulary": (
-        ["--teacher={first}", "--init_from={first}", "--new_vocabulary"],
-        "cannot be combined with --teacher",
-    ),
-    "a model of counts": (["--teacher={first}", "--model=ibm1"], "not with --model=ibm1"),
-}
+BAD = """
+--teacher_weight=0.2 -> --teacher_weight needs --teacher
+--teacher={folder}/x -> no such model directory
+--teacher={folder}/empty -> no best.npz yet
+--teacher={first} --num_pieces=400 -> num_pieces was 300, is 400
+--teacher={first} --tokenizer=word -> tokenizer was 'bpe', is 'wo
+--teacher={folder}/damaged -> best.npz: damaged
+--teacher={folder}/counted -> ngram_lm, which does not translate
+--teacher={first},{other} -> its vocabulary (326 entries) differs
+--teacher={first} --init_from={other} -> its vocabulary (326 entries)
+--teacher={first} --init_from={first} --new_vocabulary -> cannot be combined with --teacher
+--teacher={first} --model=ibm1 -> not with --model=ibm1
+"""
 
 
 @pytest.fixture(scope="module")
@@ -109,14 +106,13 @@ def places(folder, corpus, teacher):
     return {"folder": folder, "first": folder / "first", "other": folder / "other"}
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_a_teacher_that_does_not_fit_is_one_line(name, places, folder, corpus):
-    flags, expected = BAD[name]
+@pytest.mark.parametrize(("flags", "refusal"), refusals(BAD))
+def test_a_teacher_that_does_not_fit_is_one_line(flags, refusal, places, folder, corpus):
     flags = [flag.format(**places) for flag in flags]
     rest = [flag for flag in QUICK if "--model=" not in flag and "--set" not in flag]
     small = [] if "--model=ibm1" in flags else small_flags("transformer_tiny")
-    train(folder, name, *corpus, *rest, *small, *flags, refusal=expected)
-    assert not (folder / name).exists()
+    train(folder, "bad", *corpus, *rest, *small, *flags, refusal=refusal)
+    assert not (folder / "bad").exists()
 
 
 VALID = "--valid_source=valid.en --valid_target=valid.de"

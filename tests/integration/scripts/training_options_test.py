@@ -10,7 +10,7 @@ import pytest
 
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.weight_files import read_archive
-from tests.running import assert_same_arrays, run_script, train
+from tests.running import assert_same_arrays, refusals, run_script, train
 from tests.tiny import SMALL_FLAGS, corpus_flags, small_flags
 
 COMMON = ["--max_tokens_per_batch=128", "--log_every_steps=2", "--bleu_lines=0"]
@@ -124,19 +124,18 @@ def test_training_without_gradients_has_an_automatic_precision(folder, corpus):
         assert (reason in done.out) == (steps == 1)
 
 
-BAD_GUIDES = {
-    "another vocabulary": (["--num_pieces=290"], "this run with --tokenizer=bpe --num_pieces=290"),
-    "another tokenizer": (["--tokenizer=word"], "differs from that of this run (word, 14 and 14"),
-    "no attention": (["--model=lstm_seq2seq", "--num_pieces=300"], "has no attention that could"),
-    "no attention but a table": (["--model=attention_ibm2"], "--guide: not with --model=attention"),
-}
+BAD_GUIDES = """
+--num_pieces=290 -> this run with --tokenizer=bpe --num_pieces=290
+--tokenizer=word -> differs from that of this run (word, 14 and 14
+--model=lstm_seq2seq --num_pieces=300 -> has no attention that could
+--model=attention_ibm2 -> --guide: not with --model=attention
+"""
 
 
-@pytest.mark.parametrize("name", BAD_GUIDES)
-def test_a_guide_that_does_not_fit_is_one_line(name, guide, folder, corpus):
-    flags, expected = BAD_GUIDES[name]
-    train(folder, name, *corpus, *flags, guide, refusal=expected)
-    assert not (folder / name).exists()
+@pytest.mark.parametrize(("flags", "refusal"), refusals(BAD_GUIDES))
+def test_a_guide_that_does_not_fit_is_one_line(flags, refusal, guide, folder, corpus):
+    train(folder, "misfit", *corpus, *flags, guide, refusal=refusal)
+    assert not (folder / "misfit").exists()
 
 
 def test_another_run_begins_with_the_best_weights_and_the_vocabulary(
@@ -240,25 +239,21 @@ def test_another_run_may_have_a_vocabulary_of_its_own(trained, folder, corpus, t
     )
 
 
-BAD = {
-    "another vocabulary": (["--init_from={}", "--tokenizer=word"], "tokenizer was 'bpe', is 'wo"),
-    "another setting": (["--init_from={}", "--set=num_heads=4"], "num_heads was 2, is 4"),
-    "another model": (["--init_from={}", "--model=transformer_small"], "holds transformer_tiny"),
-    "a setting of new pieces": (
-        ["--init_from={}", "--set=width=32", "--new_vocabulary"],
-        "width was 16, is 32; leave these flags out\n",
-    ),
-    "no model": (["--init_from={}/x"], "no such model directory"),
-    "no such guide": (["--guide={}/x"], "no such model directory"),
-}
+BAD = """
+--init_from={} --tokenizer=word -> tokenizer was 'bpe', is 'wo
+--init_from={} --set=num_heads=4 -> num_heads was 2, is 4
+--init_from={} --model=transformer_small -> holds transformer_tiny
+--init_from={} --set=width=32 --new_vocabulary -> width was 16, is 32; leave these flags out
+--init_from={}/x -> no such model directory
+--guide={}/x -> no such model directory
+"""
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_options_that_do_not_fit_are_one_line(name, trained, folder, corpus):
-    flags, expected = BAD[name]
+@pytest.mark.parametrize(("flags", "refusal"), refusals(BAD))
+def test_options_that_do_not_fit_are_one_line(flags, refusal, trained, folder, corpus):
     flags = [flag.format(trained) for flag in flags]
-    train(folder, f"bad {name}", *corpus, *QUICK, *flags, refusal=expected)
-    assert not (folder / f"bad {name}").exists()
+    train(folder, "bad", *corpus, *QUICK, *flags, refusal=refusal)
+    assert not (folder / "bad").exists()
 
 
 def test_the_size_of_the_users_text_chooses_what_is_not_given(folder, corpus):
