@@ -99,10 +99,10 @@ class CoverageModel(TranslationModel):
         tokens = ops.reshape(token_ids, (batch_size, 1, -1))
         translation = ops.swapaxes(ops.take_along_axis(rows, tokens, axis=2), 1, 2)  # [B, K, S]
         origin = posterior(state["weights"], ops.maximum(translation, TINY))
-        moved = self.follow(state, origin, source_mask)
-        moved = {**moved, "coverage": state["coverage"] + origin}
+        after = self.follow(state, origin, source_mask)
+        after = {**after, "coverage": state["coverage"] + origin}
         # `<s>` has no source word.
-        state = {name: ops.where(step > 0, moved[name], state[name]) for name in state}
+        state = {name: ops.where(step > 0, after[name], state[name]) for name in state}
 
         prior = self.position_prior(step, state, source_mask)
         attention = _read(prior, state["coverage"], source_mask)

@@ -13,12 +13,11 @@ from keras import ops
 from nmt_zoo.models.architecture import SOURCE_WORDS, Architecture, Part
 from nmt_zoo.models.base import Tensor, require, require_at_least, require_choices, require_rates
 from nmt_zoo.models.coverage import CoverageModel
-from nmt_zoo.models.layers.jumps import Jumps, arrive, first_place, move, posterior
+from nmt_zoo.models.layers.jumps import Jumps, jump, moved, no_previous, posterior
 from nmt_zoo.models.layers.masks import TINY, padding_mask
 from nmt_zoo.models.layers.source_positions import (
     Diagonal,
     PositionTable,
-    SharedPositions,
     Uniform,
     is_null,
     lengths_of,
@@ -107,8 +106,7 @@ class AlignmentModel(CoverageModel):
             "smoothing": smoothing,
         }
         self.num_word_pairs = num_word_pairs
-        kinds = "uniform", "table", "shared", "diagonal", "jumps"
-        require_choices(self.settings, {"positions": kinds})
+        require_choices(self.settings, {"positions": tuple(_PRIORS)})
         require_at_least(1, self.settings, ("max_positions", "max_jump"))
         require_rates(self.settings, ("null_probability", "smoothing"))
         require(null_probability > 0, f"null_probability must be above 0, found {null_probability}")
@@ -122,7 +120,7 @@ class AlignmentModel(CoverageModel):
         self.positions = {
             "uniform": lambda: Uniform(name="positions"),
             "table": lambda: PositionTable(max_positions, name="positions"),
-            "shared": lambda: SharedPositions(max_positions, name="positions"),
+            "shared": lambda: PositionTable(max_positions, shared=True, name="positions"),
             "diagonal": lambda: Diagonal(null_probability, name="positions"),
             "jumps": lambda: Jumps(null_probability, max_jump, name="positions"),
         }[positions]()
@@ -210,24 +208,24 @@ class AlignmentModel(CoverageModel):
         }
 
     def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
-        """State: as `CoverageModel`, and with "jumps" the `place` (see `models.layers.jumps`)."""
+        """State: as `CoverageModel`, and with "jumps" `previous` (see `models.layers.jumps`)."""
         state = super().initial_state(context)
         if isinstance(self.positions, Jumps):
-            state["place"] = first_place(context["source_mask"])
+            state["previous"] = no_previous(context["source_mask"])
         return state
 
     def position_prior(self, step: Tensor, state: dict[str, Any], source_mask: Tensor) -> Tensor:
-        if "place" in state:
+        if "previous" in state:
             words, null_prior = self.positions.transitions(source_mask)
-            return arrive(state["place"], words) + null_prior[:, None, :]
+            return jump(state["previous"], words) + null_prior[:, None, :]
         lengths = self.length.mean(source_mask)
         return self.positions.prior(ops.reshape(step, (1,)), source_mask, lengths)
 
     def follow(self, state: dict[str, Any], origin: Tensor, source_mask: Tensor) -> dict[str, Any]:
-        if "place" not in state:
+        if "previous" not in state:
             return state
         null = is_null(source_mask)[:, None, :]
-        return {**state, "place": move(state["place"], origin, null)}
+        return {**state, "previous": moved(state["previous"], origin, null)}
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_word_pairs": self.num_word_pairs}

@@ -27,8 +27,8 @@ class Jumps(keras.layers.Layer):
     target word has separate weights, by r. A link to NULL leaves q unchanged. Jumps farther than
     `max_jump`, W, have the weight of the farthest jump.
 
-    The *place*, `[B, S + 1]`, is the distribution of the previous source word given the target
-    words so far. Its first entry is the probability that there is no such word yet.
+    `previous`, `[B, S + 1]`, is the distribution of the previous source word given the target words
+    so far. Its first entry is the probability that there is no such word yet.
     """
 
     def __init__(self, null_probability: float, max_jump: int, **kwargs: Any) -> None:
@@ -86,12 +86,12 @@ class Jumps(keras.layers.Layer):
         null = is_null(source_mask)[:, None, :]
 
         def step(emission, state):
-            place = state[0][:, None, :]
-            prior = arrive(place, words) + null_prior[:, None, :]
-            place = move(place, posterior(prior, emission[:, None, :]), null)
-            return prior[:, 0], [place[:, 0]]
+            previous = state[0][:, None, :]
+            prior = jump(previous, words) + null_prior[:, None, :]
+            previous = moved(previous, posterior(prior, emission[:, None, :]), null)
+            return prior[:, 0], [previous[:, 0]]
 
-        return scan_over_time(step, translation, [first_place(source_mask)])[0]
+        return scan_over_time(step, translation, [no_previous(source_mask)])[0]
 
     def smoothed(self, source_mask: Tensor, translation: Tensor, target_mask: Tensor) -> Tensor:
         """Forward-backward: P(source position of token t | all target tokens).
@@ -103,19 +103,19 @@ class Jumps(keras.layers.Layer):
         prior = self.filtered(source_mask, translation)
         scaled = translation / ops.sum(prior * translation, axis=-1, keepdims=True)
         real = target_mask[:, :, None]
-        moved = ops.where(ops.logical_and(real, ops.logical_not(null)), scaled, 0.0)
+        to_word = ops.where(ops.logical_and(real, ops.logical_not(null)), scaled, 0.0)
         stayed = ops.sum(null_prior[:, None, :] * scaled, axis=-1, keepdims=True)
         stayed = ops.where(real, stayed, 1.0)
 
         def step(x, state):
-            """`state` is P(tokens after this | place) / P(tokens after this | tokens up to it)."""
+            """`state` is P(tokens after | previous) / P(tokens after | tokens up to this one)."""
             (after,) = state
             ahead = x[:, :-1] * after[:, 1:]
             before = ops.einsum("bqs,bs->bq", words, ahead) + x[:, -1:] * after
             return after[:, 1:], [before]
 
-        inputs = ops.concatenate([moved, stayed], axis=-1)
-        ones = ops.ones_like(first_place(source_mask))
+        inputs = ops.concatenate([to_word, stayed], axis=-1)
+        ones = ops.ones_like(no_previous(source_mask))
         after, _ = scan_over_time(step, inputs, [ones], reverse=True)
         from_words = ops.where(null, 0.0, prior * scaled * after)
         rest = ops.maximum(1 - ops.sum(from_words, axis=-1, keepdims=True), 0.0)
@@ -127,27 +127,27 @@ def posterior(prior: Tensor, translation: Tensor) -> Tensor:
     return joint / ops.sum(joint, axis=-1, keepdims=True)
 
 
-def first_place(source_mask: Tensor) -> Tensor:
-    """Returns the place before the first target word, `[B, S + 1]` float32."""
+def no_previous(source_mask: Tensor) -> Tensor:
+    """Returns `previous` before the first target word, `[B, S + 1]` float32."""
     zeros = ops.zeros_like(source_mask, dtype="float32")
     return ops.concatenate([ops.ones_like(zeros[:, :1]), zeros], axis=1)
 
 
-def arrive(place: Tensor, words: Tensor) -> Tensor:
+def jump(previous: Tensor, words: Tensor) -> Tensor:
     """Computes the prior of source words for the next target word, without NULL.
 
-    `place [B, K, S + 1]`, of K hypotheses; `words [B, S + 1, S]` from `Jumps.transitions` ->
+    `previous [B, K, S + 1]`, of K hypotheses; `words [B, S + 1, S]` from `Jumps.transitions` ->
     `[B, K, S]`.
     """
-    return ops.matmul(place, words)
+    return ops.matmul(previous, words)
 
 
-def move(place: Tensor, posterior: Tensor, null: Tensor) -> Tensor:
-    """Computes the place after a target word, from the place before it, `[B, K, S + 1]`.
+def moved(previous: Tensor, posterior: Tensor, null: Tensor) -> Tensor:
+    """Computes `previous` after a target word, from `previous` before it, `[B, K, S + 1]`.
 
     `posterior [B, K, S]`, distribution of the word's source position; `null [B, 1, S]` bool, True
     at NULL.
     """
     stayed = ops.sum(ops.where(null, posterior, 0.0), axis=-1, keepdims=True)
     words = ops.where(null, 0.0, posterior)
-    return place * stayed + ops.pad(words, [[0, 0], [0, 0], [1, 0]])
+    return previous * stayed + ops.pad(words, [[0, 0], [0, 0], [1, 0]])

@@ -56,16 +56,20 @@ class PositionTable(keras.layers.Layer):
     There, it depends on the length of the target, too, which is not known while translating.
     `max_positions` is the largest n and the number of target positions in the table; beyond them,
     the prior is uniform.
+
+    With `shared`, the table is the same for all n, so that what is learned from sentences of one
+    length helps with all others: the softmax of its first n columns. Logits of positions beyond the
+    table are 0.
     """
 
-    def __init__(self, max_positions: int, **kwargs: Any) -> None:
+    def __init__(self, max_positions: int, shared: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.max_positions = max_positions
+        self.max_positions, self.shared = max_positions, shared
 
     def build(self, input_shape: Any = None) -> None:
         self.logits = self.add_weight(
-            name="logits",  # [n - 1, target position, source position]
-            shape=(self.max_positions,) * 3,
+            name="logits",  # [n - 1, target position, source position]; shared: without n
+            shape=(self.max_positions,) * (2 if self.shared else 3),
             dtype="float32",
             autocast=False,
             initializer="zeros",
@@ -80,52 +84,18 @@ class PositionTable(keras.layers.Layer):
     def prior(
         self, target_positions: Tensor, source_mask: Tensor, target_lengths: Tensor
     ) -> Tensor:
-        size, lengths = self.max_positions, lengths_of(source_mask)[:, None]
-        known = ops.logical_and(lengths <= size, target_positions[None] < size)[:, :, None]
-        rows = ops.minimum(lengths - 1, size - 1) * size
-        rows = rows + ops.minimum(target_positions, size - 1)[None]  # [B, T]
-        columns = ops.minimum(ops.arange(ops.shape(source_mask)[1]), size - 1)
-        cells = rows[:, :, None] * size + columns
+        size, columns = self.max_positions, ops.arange(ops.shape(source_mask)[1])
+        rows = ops.minimum(target_positions, size - 1)[None]
+        has_row = (target_positions < size)[None, :, None]
+        if self.shared:
+            in_table = ops.logical_and(has_row, columns < size)
+        else:
+            lengths = lengths_of(source_mask)[:, None]
+            rows = ops.minimum(lengths - 1, size - 1) * size + rows
+            in_table = ops.logical_and(has_row, (lengths <= size)[:, :, None])
+        cells = rows[:, :, None] * size + ops.minimum(columns, size - 1)
         scores = ops.take(ops.reshape(self.logits, (-1,)), cells)
-        return masked_softmax(ops.where(known, scores, 0.0), source_mask[:, None, :])
-
-
-class SharedPositions(keras.layers.Layer):
-    """Model 2 with one table for all lengths: the softmax of its first n rows in column i.
-
-    So what is learned from sentences of one length helps with all others. `max_positions` is the
-    number of source positions and target positions in the table; beyond them, logits are 0.
-    """
-
-    def __init__(self, max_positions: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.max_positions = max_positions
-
-    def build(self, input_shape: Any = None) -> None:
-        self.logits = self.add_weight(
-            name="logits",  # [target position, source position]
-            shape=(self.max_positions,) * 2,
-            dtype="float32",
-            autocast=False,
-            initializer="zeros",
-        )
-        self.built = True
-
-    def unpack(self, array: np.ndarray) -> None:
-        logits = np.zeros(self.logits.shape, np.float32)
-        logits[tuple(map(slice, array.shape))] = logarithms(array)
-        self.logits.assign(logits)
-
-    def prior(
-        self, target_positions: Tensor, source_mask: Tensor, target_lengths: Tensor
-    ) -> Tensor:
-        size = self.max_positions
-        places = ops.arange(ops.shape(source_mask)[1])
-        known = (target_positions < size)[:, None] & (places < size)
-        rows = ops.take(self.logits, ops.minimum(target_positions, size - 1), axis=0)
-        scores = ops.take(rows, ops.minimum(places, size - 1), axis=1)
-        scores = ops.where(known, scores, 0.0)[None]  # [1, T, S]
-        return masked_softmax(scores, source_mask[:, None, :])
+        return masked_softmax(ops.where(in_table, scores, 0.0), source_mask[:, None, :])
 
 
 class Diagonal(keras.layers.Layer):

@@ -132,12 +132,12 @@ class TranslationTable(keras.layers.Layer):
         `source_ids [B, S]` int32, `target_ids [B, T]` int32 -> `[B, T, S]` float32.
         """
         source_ids, wanted = source_ids[:, None, :], target_ids[:, :, None]
-        places, found = self._find(source_ids, wanted)
-        log_probs = ops.take(self.logits, places) - ops.take(self._log_totals(), source_ids)
+        pairs, exists = self._find(source_ids, wanted)
+        log_probs = ops.take(self.logits, pairs) - ops.take(self._log_totals(), source_ids)
         # Hidden before `exp`, so that the gradient of a missing pair is not infinity times 0.
-        known = ops.exp(ops.where(found, log_probs, HIDDEN_SCORE))
+        shares = ops.exp(ops.where(exists, log_probs, HIDDEN_SCORE))
         spread = self._spread(source_ids)
-        return (1 - spread) * known + spread / self.target_vocab_size
+        return (1 - spread) * shares + spread / self.target_vocab_size
 
     def _find(self, source_ids, wanted):
         """Finds word pairs by bisection: (`[B, T, S]` indices, `[B, T, S]` bool, True if found)."""
@@ -152,9 +152,9 @@ class TranslationTable(keras.layers.Layer):
             below = ops.take(target_words, ops.minimum(middle, last)) < wanted
             below = ops.logical_and(below, low < high)
             low, high = ops.where(below, middle + 1, low), ops.where(below, high, middle)
-        places = ops.minimum(low, last)
-        found = ops.logical_and(low < end, ops.equal(ops.take(target_words, places), wanted))
-        return places, found
+        pairs = ops.minimum(low, last)
+        exists = ops.logical_and(low < end, ops.equal(ops.take(target_words, pairs), wanted))
+        return pairs, exists
 
     def rows(self, source_ids: Tensor) -> Tensor:
         """Returns the probabilities of all target words: `[B, S]` int32 -> `[B, S, V]` float32."""
@@ -171,5 +171,5 @@ class TranslationTable(keras.layers.Layer):
         cells = ops.where(present, slot, 0) * size + ops.convert_to_tensor(self.target_words)
         table = ops.reshape(ops.segment_sum(values, cells, count * size), (-1, size))
         spread = self._spread(source_ids)[:, :, None]
-        known = ops.take(table, ops.take(slots, source_ids), axis=0)
-        return (1 - spread) * known + spread / size
+        shares = ops.take(table, ops.take(slots, source_ids), axis=0)
+        return (1 - spread) * shares + spread / size

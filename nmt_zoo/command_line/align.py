@@ -244,19 +244,18 @@ def train_and_align(asked: Arguments, sides: Any) -> tuple[list[Links], dict[str
 
 def best_head(model: Any, tokenizer: Any, text: ParallelText, name: str) -> dict[str, Any]:
     """Returns the `layer` and `head` that agree best with links that are trained on a text."""
-    from nmt_zoo.decoding.alignment.head_summaries import summarise_heads
+    from nmt_zoo.decoding.alignment.head_summaries import best_of, summarise_heads
 
-    known, judged = (
+    learnt, judged = (
         ParallelText(text.names, tuple(side[:most] for side in text.lines))
         for most in (_TO_LEARN, _TO_JUDGE)
     )
-    links = text_alignment.usual_links(known.words())
+    links = text_alignment.usual_links(learnt.words())
     gold = [GoldAlignment(*[frozenset(pair)] * 2) for pair in itertools.islice(links, _TO_JUDGE)]
-    heads = summarise_heads(model, tokenizer, judged, name=name, gold=gold).heads
-    best = min((head for head in heads if head.score), key=lambda head: head.score.aer)
+    best = best_of(summarise_heads(model, tokenizer, judged, name=name, gold=gold).heads)
     print(
         f"{name}: layer {best.layer}, head {best.head} differs least from links that were trained "
-        f"on {len(known.lines[0]):,} pairs of the text (AER {best.score.aer:.4f} against them)",
+        f"on {len(learnt.lines[0]):,} pairs of the text (AER {best.score.aer:.4f} against them)",
         file=sys.stderr,
     )
     return {"layer": best.layer, "head": best.head}
@@ -268,7 +267,7 @@ def align_with_models(asked: Arguments, text: ParallelText) -> tuple[list[Any], 
     Returns the links of each direction, or of one for both; and direction -> --save_scores entries.
     """
     process.start_tensorflow()  # Before anything imports it.
-    from nmt_zoo.decoding.alignment.aligner import Aligner, align_agreeing, align_directions
+    from nmt_zoo.decoding.alignment.aligner import Aligner, align_text
     from nmt_zoo.model_directory.directory import ModelDirectory
 
     text, aligners, records = text.in_memory(), {}, {}
@@ -286,12 +285,11 @@ def align_with_models(asked: Arguments, text: ParallelText) -> tuple[list[Any], 
             aligners[side] = Aligner(model, tokenizer, name=name, **options)
             training = {"parameters": model.count_params(), "training": directory.summary()}
             records[side] = {**config, **training, **options}
-    if asked.symmetrise == "agree":
-        return [align_agreeing(text, **aligners, threshold=asked.least)], records
-    return align_directions(text, **aligners, threshold=asked.least), records
+    agree = asked.symmetrise == "agree"
+    return align_text(text, **aligners, threshold=asked.least, agree=agree), records
 
 
-def align_text(asked: Arguments) -> None:
+def align(asked: Arguments) -> None:
     """Aligns a text, or reads its alignments; writes the links, counts and scores them."""
     check_flags(asked)
     text = ParallelText.read(asked.source, asked.target) if asked.source else None
@@ -371,7 +369,7 @@ def main(asked: Arguments) -> int:
     if asked.lexicon and asked.model_dir and asked.given <= {"model_dir", "lexicon", "threshold"}:
         write_table(asked)
     else:
-        align_text(asked)
+        align(asked)
     return 0
 
 

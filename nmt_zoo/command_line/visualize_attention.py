@@ -36,8 +36,11 @@ from nmt_zoo.data_pipeline.lines import is_tsv, open_split
 from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 from nmt_zoo.decoding.alignment.aligner import Aligner, word_maps
-from nmt_zoo.decoding.alignment.head_summaries import summarise_heads
-from nmt_zoo.decoding.alignment.head_tables import record_of, table_of
+from nmt_zoo.decoding.alignment.head_summaries import (
+    record_of,
+    summarise_heads,
+    table_of,
+)
 from nmt_zoo.decoding.alignment.links import parse_gold, read_gold
 from nmt_zoo.decoding.explorer.sentence import SentenceExplorer
 from nmt_zoo.decoding.explorer.text_pages import write_page, write_pages

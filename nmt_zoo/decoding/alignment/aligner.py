@@ -19,7 +19,7 @@ from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 from nmt_zoo.decoding.alignment.encoded_text import EncodedText, batches
-from nmt_zoo.decoding.alignment.links import AGREED, Link
+from nmt_zoo.decoding.alignment.links import Link
 from nmt_zoo.decoding.alignment.map_names import layer_names
 from nmt_zoo.decoding.alignment.parallel_text import ParallelText
 from nmt_zoo.decoding.alignment.subword_merging import word_weights
@@ -93,7 +93,7 @@ def _links(aligners, texts, threshold, description):
     count = int((lengths > 1).all(axis=(0, 1)).sum())
     bar = Progress(description, count, "lines") if description else contextlib.nullcontext()
     with bar as progress:
-        for batch in batches(lengths, sizes=np.max([each.sizes for each in aligners], axis=0)):
+        for batch in batches(lengths, sizes=np.max([a.sizes for a in aligners], axis=0)):
             sizes = texts[0].num_words[:, batch]
             weights = _weights(aligners[0], texts[0], batch)
             limit = threshold
@@ -114,39 +114,32 @@ def _weights(aligner, text, rows):
     return text.between_words(aligner._align(*text.padded(rows)).numpy(), rows)
 
 
-def align_directions(
+def align_text(
     text: ParallelText,
     forward: Aligner | None = None,
     reverse: Aligner | None = None,
     *,
     threshold: float | None = None,
+    agree: bool = False,
 ) -> list[list[list[Link]]]:
     """Returns the links of every pair for each aligner, as (source position, target position).
 
-    `forward` is of a model from source to target, `reverse` of a model from target to source.
+    `forward` is of a model from source to target, `reverse` of a model from target to source. If
+    they are to `agree`, there is one list of links: those of which the geometric mean of both
+    weights is above `threshold`; Liang et al. 2006, section 3.2.
     """
-    found = []
-    for aligner, way, step in ((forward, text, 1), (reverse, text.swapped(), -1)):
-        if aligner:
-            links = _links([aligner], [_encode_known(aligner, way)], threshold, "aligning")
-            found.append([sorted(link[::step] for link in pair) for pair in links])
-    return found
-
-
-def align_agreeing(
-    text: ParallelText,
-    forward: Aligner | None,
-    reverse: Aligner | None,
-    *,
-    threshold: float | None = AGREED,
-) -> list[list[Link]]:
-    """Returns links that two directions together find probable; Liang et al. 2006, section 3.2.
-
-    `forward` and `reverse` are as in `align_directions`. A link is returned if the geometric mean
-    of its two weights is above `threshold`.
-    """
-    texts = [_encode_known(forward, text), _encode_known(reverse, text.swapped())]
-    return _links([forward, reverse], texts, threshold, "aligning")
+    ways = [(forward, text, 1), (reverse, text.swapped(), -1)]
+    ways = [(aligner, _encode_known(aligner, way), step) for aligner, way, step in ways if aligner]
+    if agree:
+        aligners, texts, _ = zip(*ways, strict=True)
+        return [_links(aligners, texts, threshold, "aligning")]
+    return [
+        [
+            sorted(link[::step] for link in pair)
+            for pair in _links([aligner], [encoded], threshold, "aligning")
+        ]
+        for aligner, encoded, step in ways
+    ]
 
 
 def _encode_known(aligner, text):
@@ -176,8 +169,7 @@ def word_maps(
 
 def _attention(model, name, layer, head):
     """Makes a function like `model.align` from the cross-attention of one layer."""
-    one = tf.constant([[EOS_ID]], tf.int32)
-    maps = model.attention_maps(one, one)
+    maps = model.attention_maps(*[tf.constant([[EOS_ID]], tf.int32)] * 2)
     layers = layer_names(maps, "cross")
     if layer is None and len(layers) > 1:
         raise UserError(f"{name} has attention heads in {len(layers)} layers; also give --layer")

@@ -90,8 +90,8 @@ class EncodedText:
         merged = np.zeros([*weights.shape[:-2], targets, sources], np.float32)
         numbers = [self._word_numbers(side, rows) for side in (0, 1)]
         for words, tokens, *pair in zip(merged, weights, *numbers, strict=True):
-            found = word_weights(tokens, *pair)
-            words[..., : found.shape[-2], : found.shape[-1]] = found
+            weights = word_weights(tokens, *pair)
+            words[..., : weights.shape[-2], : weights.shape[-1]] = weights
         return merged
 
     def _word_numbers(self, side, rows):
@@ -102,9 +102,9 @@ class EncodedText:
     def _padded(self, side, rows):
         """Returns the ids of some rows, `[B, longest]` int32, padded."""
         lengths = self.lengths[side, rows][:, None]
-        places = np.arange(lengths.max())
-        cells = np.minimum(self.starts[side, rows][:, None] + places, self.ids[side].size - 1)
-        return np.where(places < lengths, self.ids[side][cells], np.int32(PAD_ID))
+        columns = np.arange(lengths.max())
+        cells = np.minimum(self.starts[side, rows][:, None] + columns, self.ids[side].size - 1)
+        return np.where(columns < lengths, self.ids[side][cells], np.int32(PAD_ID))
 
 
 def batches(

@@ -96,10 +96,9 @@ def summarise_heads(
     sentence, or all pairs have an empty side.
     """
     maps = model.attention_maps(*[tf.constant([[EOS_ID]])] * 2)
-    found = {tuple(_place(map_name)): map_name for map_name in maps}
-    if not found:
+    if not maps:
         raise UserError(f"{name} has no attention, so its heads have no summary")
-    names = [found[place] for place in sorted(found)]
+    names = sorted(maps, key=_rank)
     totals = _Totals(model, names, with_links=gold is not None or linker is not None)
     num_maps = sum(weights.shape[1] for weights in maps.values())
     unknown = collections.Counter()
@@ -152,29 +151,28 @@ class _Totals:
             self.queries[name] = self.queries.get(name, 0) + text.lengths[side, rows].sum()
         for name in self.cross:
             weights = text.between_words(maps[name].numpy(), rows)
-            num_heads, sizes = (
-                weights.shape[1],
-                np.repeat(text.num_words[:, rows], weights.shape[1], 1),
-            )
+            num_heads = weights.shape[1]
+            sizes = np.repeat(text.num_words[:, rows], num_heads, 1)
             links = decide_links(weights.reshape(-1, *weights.shape[2:]), *sizes, None)
             pairs = zip(links, np.repeat(rows, num_heads), strict=True)
-            counts = np.array([count_links(each, gold[row]) for each, row in pairs])
+            counts = np.array([count_links(of_head, gold[row]) for of_head, row in pairs])
             counts = counts.reshape(rows.size, num_heads, -1).sum(axis=0)
             self.counts[name] = self.counts.get(name, 0) + counts
 
-    def heads(self) -> Any:
-        found = []
+    def heads(self) -> list[Head]:
+        """Returns the summaries."""
+        heads = []
         for name in self.names:
-            _, layer, kind = _place(name)
+            _, layer, kind = _rank(name)
             means = (self.sums[name] / self.queries[name]).tolist()
             counts = self.counts.get(name, [None] * len(means))
             for head, mean, count in zip(_head_names(len(means)), means, counts, strict=True):
                 score = None if count is None else score_of(count)
-                found.append(Head(kind, layer, head, *mean, score))
-        return found
+                heads.append(Head(kind, layer, head, *mean, score))
+        return heads
 
 
-def _place(name):
+def _rank(name):
     """Returns (rank of the kind, layer from 1, kind) of a map's name, to sort maps by."""
     kind, layer = kind_and_layer(name)
     return list(KINDS).index(kind), layer, kind
@@ -193,7 +191,7 @@ def _with_mean(weights):
 
 def _sums(name, weights, source_mask, target_mask):
     """Sums entropy, distance and share over query tokens: `[B, H, Q, K]` -> `[B, H, 3]` float32."""
-    _, _, kind = _place(name)
+    _, _, kind = _rank(name)
     query_mask = source_mask if kind == "encoder" else target_mask
     key_mask = target_mask if kind == "decoder" else source_mask
     real = query_mask[:, None, :, None] & key_mask[:, None, None, :]
@@ -233,3 +231,42 @@ def _check_size(text, rows, num_maps, names, first):
             f"{names[0]} and {names[1]}, line {line}: {longest:,} tokens, too many for the "
             f"{num_maps} heads of this model; leave the line out or split it"
         )
+
+
+def table_of(heads: Sequence[Head]) -> list[str]:
+    """Returns the lines of a text table of `Head`s, which names the best head if AER is known."""
+    lines = []
+    for kind, group in itertools.groupby(heads, key=lambda head: head.kind):
+        group = list(group)
+        mark = "<s>" if kind == "decoder" else "</s>"
+        columns = ["layer", "head", "entropy", "distance", f"on {mark}"]
+        scored = group[0].score is not None
+        columns += ["AER", "precision", "recall"] if scored else []
+        lines += [KINDS[kind], "  ".join(f"{name:>9}" for name in columns)]
+        for head in group:
+            values = (head.entropy, head.distance, head.share, *(head.score or ()))
+            shown = [str(head.layer), str(head.head), *(f"{value:.4f}" for value in values)]
+            lines.append("  ".join(f"{value:>9}" for value in shown))
+    best = best_of(heads)
+    if best:
+        name = best.head if best.head == "mean" else f"head {best.head}"
+        lines.append(f"aligns best: layer {best.layer}, {name} (AER {best.score.aer:.4f})")
+    return lines
+
+
+def best_of(heads: Sequence[Head]) -> Head | None:
+    """Returns the first `Head` of lowest AER, or None if no head has one."""
+    scored = [head for head in heads if head.score]
+    return min(scored, key=lambda head: head.score.aer, default=None)
+
+
+def record_of(summary: Summary) -> dict[str, Any]:
+    """Returns a `Summary` as a dict for JSON."""
+    heads = [head._asdict() for head in summary.heads]
+    for head in heads:
+        head["score"] = head["score"] and _rounded(head["score"]._asdict())
+    return {"sentences": summary.pairs, "heads": [_rounded(head) for head in heads]}
+
+
+def _rounded(values):
+    return {k: round(v, 6) if isinstance(v, float) else v for k, v in values.items()}

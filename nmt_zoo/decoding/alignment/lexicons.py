@@ -81,9 +81,9 @@ def table_entries(
             sources, targets = np.nonzero(table[:, first:] > threshold)
             targets += first
             values = table[sources, targets]
-            for place in np.lexsort((targets, -values, sources)):
-                source, target = chunk[sources[place]], targets[place]
-                entries.append((source_words[source], target_words[target], float(values[place])))
+            for row in np.lexsort((targets, -values, sources)):
+                source, target = chunk[sources[row]], targets[row]
+                entries.append((source_words[source], target_words[target], float(values[row])))
             progress.update(chunk.size)
     if not entries:
         raise UserError(

@@ -47,20 +47,20 @@ class AlignmentScore(NamedTuple):
 
 
 def read_alignments(
-    path: str, *, pairs: Sequence[tuple[int, int]] | None = None, base: int = 0
+    path: str, *, pairs: Sequence[tuple[int, int]] | None = None
 ) -> list[list[Link]]:
     """Returns the links of every line of a file in the Pharaoh format, sorted, each once.
 
     A line may be empty. `pairs` are (source words, target words) of every sentence pair, to check
-    the file against; `base` is the number of the first word, 0 or 1.
+    the file against.
     Raises UserError: the file is unreadable, a token is not a link, the number of lines differs
     from the number of pairs, or a link lies outside its sentence.
 
     Example:
         A file with the line `0-0 2-1 1-2` gives `[[(0, 0), (1, 2), (2, 1)]]`.
     """
-    found = _counted_from(base, _parse_lines(read_lines(path), path, _FOUND), path, pairs)
-    return [sorted({link for link, _ in links}) for links in found]
+    lines = _counted_from(0, _parse_lines(read_lines(path), path, _FOUND), path, pairs)
+    return [sorted({link for link, _ in links}) for links in lines]
 
 
 def read_directions(
@@ -70,11 +70,11 @@ def read_directions(
 
     Raises UserError, too, if the files differ in their numbers of lines.
     """
-    found = [read_alignments(path, pairs=pairs) for path in paths]
-    if len({len(alignments) for alignments in found}) > 1:
-        counts = [f"{len(a)} in {path}" for a, path in zip(found, paths, strict=True)]
+    directions = [read_alignments(path, pairs=pairs) for path in paths]
+    if len({len(alignments) for alignments in directions}) > 1:
+        counts = [f"{len(a)} in {path}" for a, path in zip(directions, paths, strict=True)]
         raise UserError(f"expected the same number of lines in both, found {' and '.join(counts)}")
-    return found
+    return directions
 
 
 def read_gold(
@@ -129,36 +129,36 @@ def _first_number(links, name):
 
 def _numbered_links(lines, path, pairs, base):
     """Returns the (link, kind) of every sentence pair of a file with a link on each line."""
-    found, base = [], 1 if base is None else base
+    numbered, base = [], 1 if base is None else base
     for number, line in enumerate(lines, 1):
         match = _NUMBERED.fullmatch(line.strip())
         if match:
             kind = "p" if (match[4] or "S") in "Pp" else "-"
-            found.append((number, int(match[1]), (int(match[2]), int(match[3])), kind))
+            link = int(match[2]), int(match[3])
+            numbered.append((f"{path}, line {number}", int(match[1]), link, kind))
         elif line.strip():
             raise UserError(
                 f"{path}, line {number}: {line[:40]!r}; expected `sentence source target`, with S "
                 "or P after it, as on other lines of the file"
             )
-    first = min(1, *(sentence for _, sentence, *_ in found))
-    count = len(pairs) if pairs is not None else max(each[1] for each in found) + 1 - first
-    links, num_null = [[] for _ in range(count)], 0
-    for number, sentence, link, kind in found:
-        name = f"{path}, line {number}"
+    first = min(1, *(sentence for _, sentence, *_ in numbered))
+    last = max(sentence for _, sentence, *_ in numbered)
+    count = last + 1 - first if pairs is None else len(pairs)
+    links = [[] for _ in range(count)]
+    for name, sentence, link, kind in numbered:
         if not sentence - first < count:
             raise UserError(
                 f"{name}: sentence {sentence}; expected {first} to {count - 1 + first}, one for "
                 f"each of {count} sentence pairs, counted from {first}"
             )
-        if base == 1 and 0 in link:
-            num_null += 1
-            continue
-        pair = pairs and pairs[sentence - first]
-        links[sentence - first] += _inside([(link, kind)], name, pair, base)
+        if base == 0 or 0 not in link:
+            pair = pairs and pairs[sentence - first]
+            links[sentence - first] += _inside([(link, kind)], name, pair, base)
+    num_null = len(numbered) - sum(map(len, links))
     if num_null:
         print(
-            f"{path}: {num_null:,} of {len(found):,} links are to word 0 (NULL) and do not count; "
-            "if words are counted from 0, add 1 to every number",
+            f"{path}: {num_null:,} of {len(numbered):,} links are to word 0 (NULL) and do not "
+            "count; if words are counted from 0, add 1 to every number",
             file=sys.stderr,
         )
     return links
@@ -202,23 +202,22 @@ def _counted_from(base, links, path, pairs):
 
 def _inside(links, name, pair, base):
     """Returns the links of a pair, words counted from 0; `UserError` if one is outside of it."""
-    for (source, target), kind in links:
-        link = source - base, target - base
-        _check_inside(name, f"{source}{kind}{target}", link, pair, base)
+    for link, kind in links:
+        token = f"{link[0]}{kind}{link[1]}"
+        sides = zip(("source", "target"), link, pair or (None, None), strict=True)
+        for side, number, size in sides:
+            if size == 0:
+                raise UserError(
+                    f"{name}: {token!r}; expected no link, because the {side} has no words"
+                )
+            if number < base or (size is not None and number >= size + base):
+                last = "" if size is None else f" to {size - 1 + base}"
+                words = "" if size is None else f"; the sentence has {size} words"
+                raise UserError(
+                    f"{name}: {token!r}; expected {side} positions from {base}{last}, words "
+                    f"counted from {base}{words}"
+                )
     return [((source - base, target - base), kind) for (source, target), kind in links]
-
-
-def _check_inside(name, token, link, pair, base):
-    for side, position, size in zip(("source", "target"), link, pair or (None, None), strict=True):
-        if size == 0:
-            raise UserError(f"{name}: {token!r}; expected no link, because the {side} has no words")
-        if position < 0 or (size is not None and position >= size):
-            last = "" if size is None else f" to {size - 1 + base}"
-            words = "" if size is None else f"; the sentence has {size} words"
-            raise UserError(
-                f"{name}: {token!r}; expected {side} positions from {base}{last}, words counted "
-                f"from {base}{words}"
-            )
 
 
 def format_links(links: Iterable[Link]) -> str:
@@ -294,18 +293,18 @@ def _add(link, links, aligned):
 def count_links(links: Iterable[Link], gold: GoldAlignment) -> np.ndarray:
     """Counts links, sure links, found sure links and found possible links; see `score_of`."""
     links = set(links)
-    found = len(links & gold.sure), len(links & gold.possible)
-    return np.array([len(links), len(gold.sure), *found])
+    correct = len(links & gold.sure), len(links & gold.possible)
+    return np.array([len(links), len(gold.sure), *correct])
 
 
 def score_of(counts: Sequence[int]) -> AlignmentScore:
     """Computes the score of a corpus, as `score_alignments`, from the sum of its `count_links`."""
-    num_links, num_sure, found, num_possible = map(int, counts)
+    num_links, num_sure, sure, num_possible = map(int, counts)
     both = num_links + num_sure
     return AlignmentScore(
-        aer=1 - (found + num_possible) / both if both else 0.0,
+        aer=1 - (sure + num_possible) / both if both else 0.0,
         precision=num_possible / num_links if num_links else 1.0,
-        recall=found / num_sure if num_sure else 1.0,
+        recall=sure / num_sure if num_sure else 1.0,
     )
 
 

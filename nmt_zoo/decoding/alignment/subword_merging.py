@@ -13,41 +13,41 @@ from unicodedata import category
 
 import numpy as np
 
-_STYLES = ("sentencepiece", "@@", "plain")
 _SPECIAL = ("<s>", "</s>")
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _WORD = re.compile(rb"[^ ]+")
 
 
-def word_groups(pieces: Sequence[str], style: str | None = None) -> list[list[int]]:
+def word_groups(pieces: Sequence[str]) -> list[list[int]]:
     """Returns a list of positions of pieces for each word of a sentence, in order.
 
-    `style` is "sentencepiece" (a piece that begins with "▁" begins a word), "@@" (the word of a
-    piece that ends in "@@" continues in the next piece) or "plain" (every piece is a word). None:
-    decided from the pieces themselves. "<s>" and "</s>" are always words of their own. A byte piece
-    such as "<0xE2>" belongs to the word before it. Punctuation at the ends of a word is a word of
-    its own. Raises ValueError if `style` is not one of the three.
+    If a piece begins with "▁", such pieces begin words. Otherwise, if one ends in "@@", words
+    continue after such pieces. Otherwise every piece is a word. "<s>" and "</s>" are always words
+    of their own. A byte piece such as "<0xE2>" belongs to the word before it. Punctuation at the
+    ends of a word is a word of its own.
 
     Example:
         >>> word_groups(["▁Hal", "lo", "▁Welt", "</s>"])
         [[0, 1], [2], [3]]
     """
-    style = _style_of(pieces) if style is None else style
-    if style not in _STYLES:
-        raise ValueError(f"unknown style {style!r}; the styles are {', '.join(_STYLES)}")
-    groups = []
+    groups, has_spaces = [], _has_spaces(pieces)
     for position, piece in enumerate(pieces):
         before = pieces[position - 1] if position else None
-        if _starts_word(piece, before, style):
-            groups.append([position])
+        if before is None or piece in _SPECIAL or before in _SPECIAL:
+            starts = True
+        elif _BYTE.fullmatch(piece):
+            starts = False
         else:
-            groups[-1].append(position)
+            starts = piece.startswith("▁") if has_spaces else not _continues(before)
+        if starts:
+            groups.append([])
+        groups[-1].append(position)
     return [part for group in groups for part in _without_punctuation(group, pieces)]
 
 
 def _without_punctuation(group: list[int], pieces: Sequence[str]) -> list[list[int]]:
     """Splits the punctuation off a word's ends: `▁year .` becomes `▁year` and `.`."""
-    inner = [place for place, position in enumerate(group) if not _is_punctuation(pieces[position])]
+    inner = [i for i, position in enumerate(group) if not _is_punctuation(pieces[position])]
     first, end = (inner[0], inner[-1] + 1) if inner else (0, 0)
     return [part for part in (group[:first], group[first:end], group[end:]) if part]
 
@@ -109,8 +109,9 @@ def merge_words(
 
 def words_of(pieces: Sequence[str]) -> tuple[np.ndarray, list[str]]:
     """Returns the number of the word of each piece, counted from 0, and the words."""
-    groups = word_groups(pieces)
-    return np.repeat(np.arange(len(groups)), [*map(len, groups)]), _words(pieces, groups)
+    groups, has_spaces = word_groups(pieces), _has_spaces(pieces)
+    words = [_joined([pieces[i] for i in group], has_spaces) for group in groups]
+    return np.repeat(np.arange(len(groups)), [*map(len, groups)]), words
 
 
 def numbers_in_text(texts: Sequence[bytes]) -> list[int]:
@@ -125,39 +126,20 @@ def numbers_in_text(texts: Sequence[bytes]) -> list[int]:
     return [*(min(bisect.bisect_right(ends, start), last) for start in starts), len(ends)]
 
 
-def _style_of(pieces: Sequence[str]) -> str:
-    if any(piece.startswith("▁") for piece in pieces):
-        return "sentencepiece"
-    return "@@" if any(map(_continues, pieces)) else "plain"
+def _has_spaces(pieces: Sequence[str]) -> bool:
+    return any(piece.startswith("▁") for piece in pieces)
 
 
 def _continues(piece: str) -> bool:
     return piece.endswith("@@") and piece != "@@"  # "@@" alone is text, not a marker
 
 
-def _starts_word(piece: str, before: str | None, style: str) -> bool:
-    if before is None or piece in _SPECIAL or before in _SPECIAL:
-        return True
-    if _BYTE.fullmatch(piece):
-        return False
-    if style == "sentencepiece":
-        return piece.startswith("▁")
-    return style == "plain" or not _continues(before)
-
-
-def _words(pieces: Sequence[str], groups: list[list[int]]) -> list[str]:
-    style = _style_of(pieces)
-    return [_join([pieces[position] for position in group], style) for group in groups]
-
-
-def _join(pieces: list[str], style: str) -> str:
-    if style == "@@":
-        pieces = [piece[:-2] if _continues(piece) else piece for piece in pieces]
+def _joined(pieces: list[str], has_spaces: bool) -> str:
+    if not has_spaces:
+        return _decode_bytes([piece[:-2] if _continues(piece) else piece for piece in pieces])
     text = _decode_bytes(pieces)
-    if style == "sentencepiece":
-        # A "▁" inside a piece is a space; a word that is only "▁" must stay visible.
-        text = text.replace("▁", " ").strip() or text
-    return text
+    # A "▁" inside a piece is a space; a word that is only "▁" must stay visible.
+    return text.replace("▁", " ").strip() or text
 
 
 def _decode_bytes(pieces: list[str]) -> str:

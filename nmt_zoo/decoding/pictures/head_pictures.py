@@ -7,8 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt_zoo.decoding.alignment.head_summaries import KINDS, Head
-from nmt_zoo.decoding.alignment.head_tables import best_of
+from nmt_zoo.decoding.alignment.head_summaries import (
+    KINDS,
+    Head,
+    best_of,
+)
 from nmt_zoo.decoding.pictures import figures
 from nmt_zoo.decoding.pictures.panels import Panel, draw_panels
 

@@ -131,11 +131,11 @@ class ExpectationMaximisation(WayOfTraining):
 
     def variables(self) -> dict[str, Any]:
         engine = self.engine
-        found = {"em/iteration": EngineArray((), np.int64, lambda: engine.iteration, self._resume)}
+        arrays = {"em/iteration": EngineArray((), np.int64, lambda: engine.iteration, self._resume)}
         for side, (prefix, model) in enumerate(zip(("", "reverse/"), self.models, strict=False)):
             own = {**model_arrays(model), **self._engine_arrays(side)}
-            found |= {prefix + name: variable for name, variable in own.items()}
-        return found
+            arrays |= {prefix + name: variable for name, variable in own.items()}
+        return arrays
 
     def _engine_arrays(self, side):
         """Returns name -> `EngineArray` of the state of one direction."""

@@ -5,12 +5,14 @@ Koehn, Och and Marcu 2003, "Statistical Phrase-Based Translation", section 3. Al
 searched at once, with arrays of positions in the whole text.
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.models.phrases.sentence_options import LONGEST, NOTHING
 
 MONOTONE, SWAP, DISCONTINUOUS = range(3)  # Orientations of a phrase, as columns of tables.
 _FAR = np.iinfo(np.int32).max
@@ -68,7 +70,7 @@ def extract(text: LinkedText, max_length: int) -> Occurrences:
     is_free[text.targets] = False
     is_word = np.arange(text.target_ends.size) != text.target_ends
     before, after = _free_runs(is_free & is_word, max_length)
-    found = []
+    occurrences = []
     for length, starts, left, right in smallest_targets(text, max_length):
         for more in range(max_length):
             for further in range(max_length - more):
@@ -76,10 +78,10 @@ def extract(text: LinkedText, max_length: int) -> Occurrences:
                 ok &= right - left + more + further <= max_length
                 if ok.any():
                     at = starts[ok]
-                    found.append((at, at + length, left[ok] - more, right[ok] + further))
-    if not found:
+                    occurrences.append((at, at + length, left[ok] - more, right[ok] + further))
+    if not occurrences:
         return Occurrences(*np.zeros((4, 0), np.int64))
-    return Occurrences(*map(np.concatenate, zip(*found, strict=True)))
+    return Occurrences(*map(np.concatenate, zip(*occurrences, strict=True)))
 
 
 def smallest_targets(
@@ -103,16 +105,16 @@ def smallest_targets(
         size = high - low + 1
         fits = starts + length <= text.source_ends[starts]
         fits &= (high >= 0) & (size <= max_length)
-        some, left, size = starts[fits], low[fits], size[fits]
-        inside = (shortest[size - 1, left] >= some) & (longest[size - 1, left] < some + length)
-        yield length, some[inside], left[inside], (left + size)[inside]
+        begin, left, size = starts[fits], low[fits], size[fits]
+        inside = (shortest[size - 1, left] >= begin) & (longest[size - 1, left] < begin + length)
+        yield length, begin[inside], left[inside], (left + size)[inside]
 
 
-def _ranges(places, others, size):
-    """Returns the first and the last linked position of each place; `_FAR` and -1 without links."""
+def _ranges(positions, others, size):
+    """Returns the first and last position that each is linked to; `_FAR` and -1 without links."""
     first, last = np.full(size, _FAR, np.int64), np.full(size, -1, np.int64)
-    np.minimum.at(first, places, others)
-    np.maximum.at(last, places, others)
+    np.minimum.at(first, positions, others)
+    np.maximum.at(last, positions, others)
     return first, last
 
 
@@ -177,3 +179,82 @@ def orientations(text: LinkedText, pairs: Occurrences) -> np.ndarray:
     result[before, 0] = MONOTONE
     result[after, 1] = MONOTONE
     return result
+
+
+def count_in_parts(
+    corpus: EncodedCorpus,
+    text: LinkedText,
+    count: Callable[[LinkedText, list], Any],
+    what: str,
+    pairs_at_once: int,
+) -> Any:
+    """Counts what is extracted from a text in bounded memory; returns the sum of all counts.
+
+    `count(part, begin)` returns the counts of some sentence pairs, a record for `add_up`; `part` is
+    a text of its own that begins at the positions `begin` of source and target.
+    """
+    starts = [np.append(0, np.cumsum(side.lengths, dtype=np.int64)) for side in corpus]
+    counts = []
+    with Progress(f"extracting {what}", corpus.num_pairs, "sentence pairs") as progress:
+        for first in range(0, corpus.num_pairs, pairs_at_once):
+            last = min(first + pairs_at_once, corpus.num_pairs)
+            begin, end = [side[first] for side in starts], [side[last] for side in starts]
+            rows = slice(*np.searchsorted(text.sources, (begin[0], end[0])))
+            part = LinkedText(
+                text.source_ends[begin[0] : end[0]] - begin[0],
+                text.target_ends[begin[1] : end[1]] - begin[1],
+                text.target_starts[begin[0] : end[0]] - begin[1],
+                text.sources[rows] - begin[0],
+                text.targets[rows] - begin[1],
+            )
+            counts.append(count(part, begin))
+            # Merged like the digits of a counter: each record is copied a few times only.
+            while len(counts) > 1 and counts[-1].keys.size >= counts[-2].keys.size:
+                counts[-2:] = [add_up(counts[-2:])]
+            progress.update(last - first)
+    return add_up(counts)
+
+
+def add_up(parts: list) -> Any:
+    """Adds up `counts` and `orientations` of equal `keys`.
+
+    Everything else is that of the occurrence whose `lexical` weights are largest.
+    """
+    joined = type(parts[0])(*map(np.concatenate, zip(*parts, strict=True)))
+    order = np.lexsort((-joined.lexical.sum(axis=1), joined.keys))
+    keys = joined.keys[order]
+    firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: keys.size])
+    if not firsts.size:
+        return joined
+    arrays = joined._asdict()
+    sums = {
+        name: np.add.reduceat(arrays[name][order], firsts)
+        for name in ("counts", "orientations")
+        if name in arrays
+    }
+    return joined._replace(**{name: a[order[firsts]] for name, a in arrays.items()} | sums)
+
+
+def positions_of(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Returns the positions of the words of phrases, then `NOTHING`: `[P, LONGEST]` int64."""
+    offsets = np.arange(LONGEST)
+    return np.where(offsets < lengths[:, None], starts[:, None] + offsets, NOTHING)
+
+
+def inner_links(text: LinkedText, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Returns the links inside phrase pairs or rules as bits, `[P]` int64.
+
+    `sources` and `targets` are `[P, LONGEST]`, positions in the text, below 0 for no word. Bit
+    `LONGEST` i + j is the link of source symbol i and target symbol j.
+    """
+    bits = np.zeros(sources.shape[0], np.int64)
+    firsts = np.searchsorted(text.sources, np.arange(text.source_ends.size + 1))
+    for i, positions in enumerate(sources.T):
+        rows = np.flatnonzero(positions >= 0)
+        begin, end = firsts[positions[rows]], firsts[positions[rows] + 1]
+        for n in range(int((end - begin).max(initial=0))):
+            has_link = begin + n < end
+            linked = text.targets[begin[has_link] + n]
+            row, j = np.nonzero(targets[rows[has_link]] == linked[:, None])
+            bits[rows[has_link][row]] |= np.int64(1) << (LONGEST * i + j)
+    return bits

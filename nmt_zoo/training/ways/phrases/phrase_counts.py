@@ -4,10 +4,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
 from nmt_zoo.training.ways.counting.counting import number_keys
-from nmt_zoo.training.ways.phrases.extraction import extract, link_text, orientations
+from nmt_zoo.training.ways.phrases.extraction import (
+    add_up,
+    count_in_parts,
+    extract,
+    link_text,
+    orientations,
+)
 
 _PAIRS_AT_ONCE = 1 << 13  # Sentence pairs whose phrase pairs are extracted at once.
 
@@ -37,7 +42,7 @@ class PairCounts(NamedTuple):
     # [P, 2] float32: sums of `LexicalWeights` of source and target of one occurrence, the one with
     # the largest sum of both, as Koehn et al. 2003, equation 5, takes the largest.
     lexical: np.ndarray
-    places: np.ndarray  # [P, 2] int32, start of that occurrence in source and target text
+    starts: np.ndarray  # [P, 2] int32, start of that occurrence in source and target text
 
 
 def number_phrases(side: EncodedSide, vocab_size: int, max_length: int) -> tuple[Trie, np.ndarray]:
@@ -55,11 +60,11 @@ def number_phrases(side: EncodedSide, vocab_size: int, max_length: int) -> tuple
     for length in range(2, max_length + 1):
         starts = np.flatnonzero(left >= length)
         before = nodes[length - 2, starts].astype(np.int64)
-        found, numbers, *_ = number_keys(before * vocab_size + ids[starts + length - 1])
+        new, numbers, *_ = number_keys(before * vocab_size + ids[starts + length - 1])
         nodes[length - 1, starts] = first + numbers
-        keys.append(found)
+        keys.append(new)
         first_nodes.append(first)
-        first += found.size
+        first += new.size
     return Trie(vocab_size, np.concatenate(keys), [*first_nodes, first]), nodes
 
 
@@ -76,16 +81,16 @@ def lexical_weights(
     text = link_text(corpus, counts, links)
     ends = text.source_ends, text.target_ends
     result = []
-    for side, (places, others) in enumerate(
+    for side, (positions, others) in enumerate(
         ((text.sources, text.targets), (text.targets, text.sources))
     ):
         words, other_words = corpus[side].ids.astype(np.int64), corpus[1 - side].ids
         size = int(words.max(initial=0)) + 1
-        _, numbers, _, found = number_keys(other_words[others] * size + words[places])
+        _, numbers, _, num_equal = number_keys(other_words[others] * size + words[positions])
         totals = np.bincount(other_words[others])
-        weights = found[numbers] / totals[other_words[others]]
-        num_links = np.bincount(places, minlength=words.size)
-        sums = np.bincount(places, weights, minlength=words.size)
+        weights = num_equal[numbers] / totals[other_words[others]]
+        num_links = np.bincount(positions, minlength=words.size)
+        sums = np.bincount(positions, weights, minlength=words.size)
         free = (num_links == 0) & (np.arange(words.size) != ends[side])
         alone = np.bincount(words[free], minlength=size)
         share = alone[words] / max(alone.sum(), 1)
@@ -106,43 +111,24 @@ def count_pairs(
 
     Arguments are as of `link_text`; `nodes` are those of both sides, from `number_phrases`.
     """
-    lexical = [np.append(0.0, np.cumsum(each)) for each in lexical_weights(corpus, counts, links)]
-    token_ends = [np.append(0, np.cumsum(side.lengths, dtype=np.int64)) for side in corpus]
-    link_ends = np.append(0, np.cumsum(counts, dtype=np.int64))
-    merged, waiting = None, []
-    with Progress("extracting phrases", corpus.num_pairs, "sentence pairs") as progress:
-        for first in range(0, corpus.num_pairs, _PAIRS_AT_ONCE):
-            last = min(first + _PAIRS_AT_ONCE, corpus.num_pairs)
-            shift = [ends[first] for ends in token_ends]
-            part = EncodedCorpus(
-                *(
-                    EncodedSide(side.ids[ends[first] : ends[last]], side.lengths[first:last])
-                    for side, ends in zip(corpus, token_ends, strict=True)
-                )
-            )
-            some = link_text(part, counts[first:last], links[link_ends[first] : link_ends[last]])
-            waiting.append(_count(some, shift, nodes, num_target_nodes, lexical, max_length))
-            # Merged when there is as much to add as there is already: each pair is copied
-            # a few times only.
-            if last == corpus.num_pairs or sum(one.keys.size for one in waiting) > (
-                0 if merged is None else merged.keys.size
-            ):
-                merged = _merged(waiting if merged is None else [merged, *waiting])
-                waiting = []
-            progress.update(last - first)
-    assert merged is not None, "a text without sentence pairs"
-    return merged
+    sums = [np.append(0.0, np.cumsum(w)) for w in lexical_weights(corpus, counts, links)]
+
+    def count(part, begin):
+        return _count(part, begin, nodes, num_target_nodes, sums, max_length)
+
+    text = link_text(corpus, counts, links)
+    return count_in_parts(corpus, text, count, "phrases", _PAIRS_AT_ONCE)
 
 
-def _count(text, shift, nodes, num_target_nodes, lexical, max_length):
-    """Counts the phrase pairs of a part of the text that begins at the positions `shift`."""
+def _count(text, begin, nodes, num_target_nodes, lexical, max_length):
+    """Counts the phrase pairs of a part of the text that begins at the positions `begin`."""
     pairs = extract(text, max_length)
     kinds = orientations(text, pairs)
-    starts = pairs.source_start + shift[0], pairs.target_start + shift[1]
+    starts = pairs.source_start + begin[0], pairs.target_start + begin[1]
     lengths = pairs.source_end - pairs.source_start, pairs.target_end - pairs.target_start
     source, target = (
-        some[length - 1, start].astype(np.int64)
-        for some, length, start in zip(nodes, lengths, starts, strict=True)
+        of_side[length - 1, start].astype(np.int64)
+        for of_side, length, start in zip(nodes, lengths, starts, strict=True)
     )
     weights = [
         sums[start + length] - sums[start]
@@ -153,30 +139,11 @@ def _count(text, shift, nodes, num_target_nodes, lexical, max_length):
     by_kind[rows, kinds[:, 0]] = 1
     by_kind[rows, 3 + kinds[:, 1]] = 1
     keys = source * num_target_nodes + target
-    found = PairCounts(
+    occurrences = PairCounts(
         keys,
         np.ones(rows.size, np.int32),
         by_kind,
         np.stack(weights, 1).astype(np.float32),
         np.stack(starts, 1).astype(np.int32),
     )
-    return _merged([found])
-
-
-def _merged(parts):
-    """Adds up the counts of equal pairs."""
-    joined = PairCounts(*map(np.concatenate, zip(*parts, strict=True)))
-    order = np.lexsort((-joined.lexical.sum(axis=1), joined.keys))
-    keys = joined.keys[order]
-    new = np.ones(keys.size, bool)
-    new[1:] = keys[1:] != keys[:-1]
-    firsts = np.flatnonzero(new)
-    if not firsts.size:
-        return joined
-    return PairCounts(
-        keys[firsts],
-        np.add.reduceat(joined.counts[order], firsts),
-        np.add.reduceat(joined.orientations[order], firsts),
-        joined.lexical[order[firsts]],
-        joined.places[order[firsts]],
-    )
+    return add_up([occurrences])

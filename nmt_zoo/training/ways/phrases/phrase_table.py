@@ -7,7 +7,7 @@ import numpy as np
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.models.phrases.arrays import best_of_each
 from nmt_zoo.training.ways.counting.counting import estimate_discounts
-from nmt_zoo.training.ways.phrases.extraction import link_text
+from nmt_zoo.training.ways.phrases.extraction import inner_links, link_text, positions_of
 from nmt_zoo.training.ways.phrases.phrase_counts import (
     PairCounts,
     Trie,
@@ -74,23 +74,23 @@ def estimate(
     scores = np.stack(
         [np.log(given_target), pairs.lexical[:, 0], np.log(given_source), pairs.lexical[:, 1]], 1
     )
-    kept = best_of_each(ends[0], scores.sum(axis=1), most)
-    kept = kept[np.lexsort((-scores[kept].sum(axis=1), ends[0][kept]))]
+    best = best_of_each(ends[0], scores.sum(axis=1), most)
+    best = best[np.lexsort((-scores[best].sum(axis=1), ends[0][best]))]
     lengths = [
-        np.searchsorted(trie.first_nodes, node[kept], side="right")
+        np.searchsorted(trie.first_nodes, node[best], side="right")
         for trie, node in zip((source, target), ends, strict=True)
     ]
-    source_keys, first_pairs = _kept_nodes(source, ends[0][kept])
-    places = pairs.places[kept].astype(np.int64)
-    words, starts = _words(corpus.target.ids, places[:, 1], lengths[1])
+    source_keys, first_pairs = _kept_nodes(source, ends[0][best])
+    starts = pairs.starts[best].astype(np.int64)
+    words, target_starts = _words(corpus.target.ids, starts[:, 1], lengths[1])
     return PhraseTable(
         source_keys,
         first_pairs,
-        starts,
+        target_starts,
         words,
-        scores[kept].astype(np.float32),
-        _orientation_scores(pairs, kept),
-        _inner_links(link_text(corpus, counts, links), places, lengths),
+        scores[best].astype(np.float32),
+        _orientation_scores(pairs, best),
+        inner_links(link_text(corpus, counts, links), *map(positions_of, starts.T, lengths)),
         pairs.keys.size,
     )
 
@@ -113,14 +113,14 @@ def conditional(counts: np.ndarray, given: np.ndarray, other: np.ndarray) -> np.
 def _kept_nodes(trie: Trie, nodes):
     """Drops the nodes without pairs that lead to none; returns (keys, first pair of each node)."""
     size = trie.vocab_size
-    kept = np.zeros(trie.num_nodes, bool)
-    kept[:size] = kept[nodes] = True
+    is_kept = np.zeros(trie.num_nodes, bool)
+    is_kept[:size] = is_kept[nodes] = True
     lengths = list(zip(trie.first_nodes[1:], trie.first_nodes[2:], strict=False))
     for first, last in reversed(lengths):
-        some = np.flatnonzero(kept[first:last]) + first
-        kept[trie.keys[some - size] // size] = True
-    new = np.cumsum(kept) - 1
-    keys = trie.keys[kept[size:]]
+        used = np.flatnonzero(is_kept[first:last]) + first
+        is_kept[trie.keys[used - size] // size] = True
+    new = np.cumsum(is_kept) - 1
+    keys = trie.keys[is_kept[size:]]
     keys = new[keys // size] * size + keys % size
     counts = np.bincount(new[nodes], minlength=size + keys.size)
     return keys, np.append(0, np.cumsum(counts)).astype(np.int32)
@@ -134,27 +134,13 @@ def _words(ids, starts, lengths):
     return words.astype(np.int32), np.append(0, ends).astype(np.int32)
 
 
-def _orientation_scores(pairs: PairCounts, kept):
+def _orientation_scores(pairs: PairCounts, best):
     """Returns `[P, 6]` float32 log-probabilities of orientations, smoothed by the usual ones."""
     both = []
     for side in (slice(0, 3), slice(3, 6)):
-        found = pairs.orientations[:, side]
-        total = found.sum(axis=0) + 1
+        counts = pairs.orientations[:, side]
+        total = counts.sum(axis=0) + 1
         usual = total / total.sum()
-        some = found[kept] + _PRIOR * usual
-        both.append(np.log(some / some.sum(axis=1, keepdims=True)))
+        smoothed = counts[best] + _PRIOR * usual
+        both.append(np.log(smoothed / smoothed.sum(axis=1, keepdims=True)))
     return np.concatenate(both, axis=1).astype(np.float32)
-
-
-def _inner_links(text, places, lengths):
-    """Returns the links inside phrase pairs at places of the text, as bits."""
-    result = np.zeros(places.shape[0], np.int64)
-    firsts = np.searchsorted(text.sources, np.arange(text.source_ends.size + 1))
-    for i in range(int(lengths[0].max(initial=0))):
-        rows = np.flatnonzero(lengths[0] > i)
-        begin, end = (firsts[places[rows, 0] + i + more] for more in (0, 1))
-        for n in range(int((end - begin).max(initial=0))):
-            here = begin + n < end
-            j = text.targets[begin[here] + n] - places[rows[here], 1]
-            result[rows[here]] |= np.int64(1) << (7 * i + j)
-    return result

@@ -9,15 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.models.phrases.arrays import best_of_each, mixed
 from nmt_zoo.models.phrases.sentence_options import LONGEST, NOTHING
 from nmt_zoo.training.ways.counting.counting import number_keys
 from nmt_zoo.training.ways.phrases.extraction import (
     LinkedText,
+    add_up,
+    count_in_parts,
     extract,
+    inner_links,
     link_text,
+    positions_of,
     smallest_targets,
 )
 from nmt_zoo.training.ways.phrases.phrase_counts import lexical_weights
@@ -66,21 +69,21 @@ def estimate(
         [np.log(given_target), rules.lexical[:, 0], np.log(given_source), rules.lexical[:, 1]], 1
     ).astype(np.float32)
     is_plain = (rules.source != vocab_sizes[0]).all(axis=1)
-    kept = np.flatnonzero(is_plain | (rules.counts >= _LEAST_COUNT))
-    kept = kept[best_of_each(ends[0][kept], scores[kept].sum(axis=1), most)]
-    source_keys, nodes = _number(rules.source[kept].astype(np.int64), vocab_sizes[0] + 1)
-    order = np.lexsort((-scores[kept].sum(axis=1), nodes))
-    kept, nodes = kept[order], nodes[order]
-    target = rules.target[kept]
+    best = np.flatnonzero(is_plain | (rules.counts >= _LEAST_COUNT))
+    best = best[best_of_each(ends[0][best], scores[best].sum(axis=1), most)]
+    source_keys, nodes = _number(rules.source[best].astype(np.int64), vocab_sizes[0] + 1)
+    order = np.lexsort((-scores[best].sum(axis=1), nodes))
+    best, nodes = best[order], nodes[order]
+    target = rules.target[best]
     sizes = np.bincount(nodes, minlength=vocab_sizes[0] + 1 + source_keys.size)
     return PhraseTable(
         source_keys,
         np.append(0, np.cumsum(sizes)).astype(np.int32),
         np.append(0, np.cumsum((target != NOTHING).sum(axis=1))).astype(np.int32),
         target[target != NOTHING],
-        scores[kept],
-        np.zeros((kept.size, 0), np.float32),
-        rules.links[kept],
+        scores[best],
+        np.zeros((best.size, 0), np.float32),
+        rules.links[best],
         rules.keys.size,
     )
 
@@ -95,36 +98,15 @@ def count_rules(
     """Counts every rule of a text, a part of the text at a time."""
     lexical = lexical_weights(corpus, counts, links)
     text = link_text(corpus, counts, links)
-    starts = [np.append(0, np.cumsum(side.lengths, dtype=np.int64)) for side in corpus]
-    found: list[RuleCounts] = []
-    with Progress("extracting rules", corpus.num_pairs, "sentence pairs") as progress:
-        for first in range(0, corpus.num_pairs, _AT_ONCE):
-            last = min(first + _AT_ONCE, corpus.num_pairs)
-            part, shift = _part(text, starts, first, last)
-            places = [
-                np.where(side >= 0, side + more, side).astype(np.int32)
-                for side, more in zip(_joined(part, max_length), shift, strict=True)
-            ]
-            found.append(_count(corpus, text, lexical, places, vocab_sizes))
-            # Merged like the digits of a counter: each rule is copied a few times only.
-            while len(found) > 1 and found[-1].keys.size >= found[-2].keys.size:
-                found[-2:] = [_merged(found[-2:])]
-            progress.update(last - first)
-    return _merged(found)
 
+    def count(part, begin):
+        positions = [
+            np.where(side >= 0, side + first, side).astype(np.int32)
+            for side, first in zip(_joined(part, max_length), begin, strict=True)
+        ]
+        return _count(corpus, text, lexical, positions, vocab_sizes)
 
-def _part(text: LinkedText, starts, first, last):
-    """Returns some sentence pairs of a text as a text of its own, and where it was on each side."""
-    begin, end = [each[first] for each in starts], [each[last] for each in starts]
-    rows = slice(*np.searchsorted(text.sources, (begin[0], end[0])))
-    part = LinkedText(
-        text.source_ends[begin[0] : end[0]] - begin[0],
-        text.target_ends[begin[1] : end[1]] - begin[1],
-        text.target_starts[begin[0] : end[0]] - begin[1],
-        text.sources[rows] - begin[0],
-        text.targets[rows] - begin[1],
-    )
-    return part, begin
+    return count_in_parts(corpus, text, count, "rules", _AT_ONCE)
 
 
 def _joined(text, max_length):
@@ -136,13 +118,10 @@ def _joined(text, max_length):
 def phrase_places(text: LinkedText, max_length: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the places of the words of phrase pairs, as `rule_places` those of rules."""
     pairs = extract(text, max_length)
-    offsets = np.arange(LONGEST)
-    both = (pairs.source_start, pairs.source_end), (pairs.target_start, pairs.target_end)
-    source, target = (
-        np.where(offsets < (end - start)[:, None], start[:, None] + offsets, NOTHING)
-        for start, end in both
+    return (
+        positions_of(pairs.source_start, pairs.source_end - pairs.source_start),
+        positions_of(pairs.target_start, pairs.target_end - pairs.target_start),
     )
-    return source, target
 
 
 def rule_places(text: LinkedText, max_length: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -229,37 +208,9 @@ def _count(corpus, text, lexical, places, vocab_sizes):
     keys = mixed(np.concatenate(symbols, axis=1).T).view(np.int64)
     counts = np.ones(keys.size, np.int32)
     both = np.stack(weights, axis=1).astype(np.float32)
-    # The places take the room of the links until it is known which occurrences are kept.
-    found = _merged([RuleCounts(keys, counts, both, *symbols, np.arange(keys.size))])
-    return found._replace(links=_links(text, *(at[found.links] for at in places)))
-
-
-def _links(text, sources, targets):
-    """Returns the links of rules at places, as bits."""
-    result = np.zeros(sources.shape[0], np.int64)
-    firsts = np.searchsorted(text.sources, np.arange(text.source_ends.size + 1))
-    for i, places in enumerate(sources.T):
-        rows = np.flatnonzero(places >= 0)
-        begin, end = firsts[places[rows]], firsts[places[rows] + 1]
-        for n in range(int((end - begin).max(initial=0))):
-            here = begin + n < end
-            to = text.targets[begin[here] + n]
-            row, j = np.nonzero(targets[rows[here]] == to[:, None])
-            result[rows[here][row]] |= np.int64(1) << (LONGEST * i + j)
-    return result
-
-
-def _merged(parts):
-    """Adds up the counts of equal rules."""
-    joined = RuleCounts(*map(np.concatenate, zip(*parts, strict=True)))
-    order = np.lexsort((-joined.lexical.sum(axis=1), joined.keys))
-    keys = joined.keys[order]
-    firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: keys.size])
-    if not firsts.size:
-        return joined
-    some = order[firsts]
-    counts = np.add.reduceat(joined.counts[order], firsts)
-    return RuleCounts(keys[firsts], counts, *(array[some] for array in joined[2:]))
+    # Numbers of occurrences stand for the links until it is known which occurrences are kept.
+    rules = add_up([RuleCounts(keys, counts, both, *symbols, np.arange(keys.size))])
+    return rules._replace(links=inner_links(text, *(at[rules.links] for at in places)))
 
 
 def _number(symbols, size):
@@ -267,8 +218,8 @@ def _number(symbols, size):
     nodes, keys, first = symbols[:, 0].copy(), [np.zeros(0, np.int64)], size
     for place in range(1, LONGEST):
         rows = np.flatnonzero(symbols[:, place] >= 0)
-        found, numbers, *_ = number_keys(nodes[rows] * size + symbols[rows, place])
+        new, numbers, *_ = number_keys(nodes[rows] * size + symbols[rows, place])
         nodes[rows] = first + numbers
-        keys.append(found)
-        first += found.size
+        keys.append(new)
+        first += new.size
     return np.concatenate(keys), nodes

@@ -15,7 +15,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, BpeVocabulary
-from nmt_zoo.decoding.alignment.aligner import Aligner, align_agreeing, align_directions, word_maps
+from nmt_zoo.decoding.alignment.aligner import Aligner, align_text, word_maps
 from nmt_zoo.decoding.alignment.encoded_text import batches
 from nmt_zoo.decoding.alignment.parallel_text import ParallelText
 from nmt_zoo.decoding.alignment.subword_merging import merge_words, word_weights
@@ -105,8 +105,8 @@ def test_all_links_are_source_to_target_whatever_the_direction(tokenizers, dicti
     text = ParallelText(("a", "b"), (["dog cat", "two"], ["Hund Katze", "eins zwei"]))
     aligner = Aligner(dictionary, tokenizers["word"])
     forward = [[(0, 0), (1, 1)], [(0, 1)]]
-    assert align_directions(text, aligner) == [forward]
-    assert align_directions(text.swapped(), None, aligner) == [
+    assert align_text(text, aligner) == [forward]
+    assert align_text(text.swapped(), None, aligner) == [
         [[link[::-1] for link in pair] for pair in forward]
     ]
 
@@ -138,7 +138,7 @@ def test_directions_that_agree_have_the_product_of_their_weights(tokenizers):
             sorted((s, t) for t, s in np.argwhere(there * back.T > threshold**2).tolist())
             for there, back in zip(*weights, strict=True)
         ]
-        assert align_agreeing(text, forward, reverse, threshold=threshold) == expected
+        assert align_text(text, forward, reverse, threshold=threshold, agree=True) == [expected]
     assert sum(map(len, expected)) > 5
 
 

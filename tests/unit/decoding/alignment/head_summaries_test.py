@@ -11,8 +11,12 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding.alignment import head_summaries
 from nmt_zoo.decoding.alignment.aligner import Aligner
-from nmt_zoo.decoding.alignment.head_summaries import summarise_heads
-from nmt_zoo.decoding.alignment.head_tables import best_of, record_of, table_of
+from nmt_zoo.decoding.alignment.head_summaries import (
+    best_of,
+    record_of,
+    summarise_heads,
+    table_of,
+)
 from nmt_zoo.decoding.alignment.links import (
     AlignmentScore,
     GoldAlignment,

@@ -24,51 +24,27 @@ def random_weights(*shape, dtype=np.float32):
     return (weights / weights.sum(-1, keepdims=True)).astype(dtype)
 
 
-def test_sentencepiece_words_begin_at_the_marker():
-    assert word_groups(SOURCE) == [[0, 1, 2], [3], [4], [5]]
-
-
 @pytest.mark.parametrize(
     ("pieces", "groups"),
     [
+        (SOURCE, [[0, 1, 2], [3], [4], [5]]),
+        (["schiff", "▁fährt"], [[0], [1]]),
+        (["Donau@@", "dampf@@", "schiff", "fährt", "</s>"], [[0, 1, 2], [3], [4]]),
+        (["Das", "@@", "Schiff"], [[0], [1], [2]]),
+        (["▁a@@", "b", "▁c"], [[0, 1], [2]]),
+        # Punctuation at the ends of a word is a word of its own.
         (["▁don", "'", "t", ".", '"'], [[0, 1, 2], [3, 4]]),
         (["▁(", "year", "▁))"], [[0], [1], [2]]),
         (["Jahr@@", ".", "@@"], [[0], [1], [2]]),
         (["▁", "."], [[0], [1]]),
+        # Sentence marks stand alone, bytes belong to the word before them.
+        *((["<s>", word, "</s>", "x"], [[0], [1], [2], [3]]) for word in ("▁a", "a@@", "a")),
+        (["▁caf", "<0xC3>", "<0xA9>", "▁au"], [[0, 1, 2], [3]]),
+        (["caf", "<0xC3>", "<0xA9>", "au"], [[0, 1, 2], [3]]),
     ],
 )
-def test_punctuation_at_the_ends_of_a_word_is_a_word_of_its_own(pieces, groups):
+def test_words_begin_at_their_markers(pieces, groups):
     assert word_groups(pieces) == groups
-
-
-def test_sentencepiece_sentence_may_begin_inside_a_word():
-    assert word_groups(["schiff", "▁fährt"]) == [[0], [1]]
-
-
-def test_at_marked_pieces_go_on_in_the_next():
-    assert word_groups(["Donau@@", "dampf@@", "schiff", "fährt", "</s>"]) == [[0, 1, 2], [3], [4]]
-
-
-def test_plain_words_are_groups_of_their_own():
-    assert word_groups(["Das", "@@", "Schiff"]) == [[0], [1], [2]]
-
-
-@pytest.mark.parametrize("before", ["▁Haus", "Haus@@", "Haus"])
-def test_sentence_marks_stand_alone(before):
-    assert word_groups(["<s>", before, "</s>", "x"]) == [[0], [1], [2], [3]]
-
-
-def test_byte_pieces_belong_to_the_running_word():
-    assert word_groups(["▁caf", "<0xC3>", "<0xA9>", "▁au"]) == [[0, 1, 2], [3]]
-    assert word_groups(["caf", "<0xC3>", "<0xA9>", "au"]) == [[0, 1, 2], [3]]
-
-
-def test_style_can_be_forced():
-    pieces = ["▁a@@", "b", "▁c"]
-    assert word_groups(pieces) == [[0, 1], [2]]
-    assert word_groups(pieces, style="@@") == [[0, 1], [2]]
-    assert word_groups(pieces, style="plain") == [[0], [1], [2]]
-    assert word_groups(["a", "b"], style="sentencepiece") == [[0, 1]]
 
 
 def test_groups_cover_all_positions_in_order():

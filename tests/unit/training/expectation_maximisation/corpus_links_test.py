@@ -109,57 +109,22 @@ def test_links_to_null_and_of_the_end_are_left_out():
     assert list(links) == [[(0, 0), (1, 1)], [], []]
 
 
-def enumerated(words, sentences, estimate):
-    """Returns `[T, S]` posteriors of every pair, by enumeration."""
-    jumps, t = estimate.positions, table_of(words, estimate.translation)
-    widest = jumps.starts.size
-    for source, target in sentences:
-        joints = list(
-            textbook.hmm_alignments(
-                source,
-                target,
-                t,
-                lambda d: jumps.widths[d + widest],
-                lambda j: jumps.starts[j],
-                jumps.null_probability,
-            )
-        )
-        matrix = np.zeros([len(target), len(source)])
-        for alignment, joint in joints:
-            matrix[range(len(target)), alignment] += joint
-        total = sum(joint for _, joint in joints)
-        yield matrix / total
-
-
 @pytest.mark.parametrize("target_end", [True, False])
-def test_hmm_alignments_are_those_of_every_alignment_compared(target_end):
+def test_links_are_the_most_probable_or_those_above_a_threshold(target_end):
     words, sentences = random_index(count=40, longest=4, target_end=target_end)
     estimate = random_estimate(words, random_jumps())
-    posteriors = list(enumerated(words, sentences, estimate))
-    for found, wanted in zip(textbook.soft_alignments(words, estimate), posteriors, strict=True):
-        np.testing.assert_allclose(found.reshape(wanted.shape), wanted, atol=1e-9)
-
-    ends = 1 if target_end else 0
-
-    def links_of(alignment, m):
-        return [(j, i) for i, j in enumerate(alignment[: m - ends]) if j >= 0]
-
-    rows = [np.where(p.argmax(1) < len(p[0]) - 1, p.argmax(1), -1) for p in posteriors if len(p)]
-    targets = [t for _, t in sentences if t]
-    wanted = [links_of(a.tolist(), len(t)) for a, t in zip(rows, targets, strict=True)]
-    found = list(posterior_links(words, estimate))
-    assert [f for f, (_, t) in zip(found, sentences, strict=True) if t] == wanted
-    for threshold in (0.1, 0.4):
-        wanted = [
-            [
-                (j, i)
-                for i, j in itertools.product(range(len(p) - ends), range(p.shape[1] - 1))
-                if p[i, j] > threshold
-            ]
-            for p in posteriors
-        ]
-        links = posterior_links(words, estimate, threshold=threshold)
-        assert list(links) == wanted
+    posteriors = textbook.soft_alignments(words, estimate)
+    links = dict.fromkeys([None, 0.1, 0.4])
+    for threshold in links:
+        links[threshold] = list(posterior_links(words, estimate, threshold=threshold))
+    for number, (soft, (source, target)) in enumerate(zip(posteriors, sentences, strict=True)):
+        positions = range(len(target) - target_end)
+        for threshold in (0.1, 0.4):
+            pairs = itertools.product(positions, range(len(source) - 1))
+            wanted = [(j, i) for i, j in pairs if soft[i, j] > threshold]
+            assert links[threshold][number] == wanted
+        best = [(int(soft[i].argmax()), i) for i in positions]
+        assert links[None][number] == [(j, i) for j, i in best if j < len(source) - 1]
 
 
 def test_reversed_links_are_in_order_again():

@@ -364,23 +364,6 @@ def test_corpora_of_next_to_nothing_are_no_error(name, pairs):
         assert np.all(np.isfinite(history))
 
 
-def test_the_small_case_of_the_chapter():
-    """Both words of `por qué` explain `why`, and so the right translation of each is too rare."""
-    por, que, why, for_, what = range(4, 9)
-    pairs = [([por, que], [why])] * 3 + [([por], [for_]), ([que], [what])]
-    words = index(textbook.corpus_of(pairs))
-    estimate, _ = textbook.fit(words, first_estimate(words), 3000)
-    t = defaultdict(float, table_of(words, estimate.translation))
-    for source, own in ((por, for_), (que, what)):
-        assert t[source, why] == pytest.approx(0.49, abs=0.005)
-        assert t[source, own] == pytest.approx(0.33, abs=0.005)
-        assert t[source, textbook.EOS] == pytest.approx(0.18, abs=0.005)
-    assert t[textbook.EOS, textbook.EOS] == pytest.approx(1, abs=0.005)
-    # So `qué` alone is translated wrongly.
-    assert (t[que, why] + t[textbook.EOS, why]) / 2 == pytest.approx(0.245, abs=0.005)
-    assert (t[que, what] + t[textbook.EOS, what]) / 2 == pytest.approx(0.165, abs=0.005)
-
-
 EULER = 0.57721566490153286
 
 
