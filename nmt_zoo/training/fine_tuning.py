@@ -90,10 +90,11 @@ def start(model: keras.Model, tokenizer: Tokenizer, path: str) -> None:
         return
     mappings = {}
     for side in SIDES:
-        mappings[side] = found = mapping(*(getattr(t, side) for t in (tokenizer, old_tokenizer)))
+        of_side = mapping(*(getattr(t, side) for t in (tokenizer, old_tokenizer)))
+        mappings[side] = of_side
         name = "both sides" if tokenizer.shared else side
         if side == SIDES[0] or not tokenizer.shared:
-            print(f"vocabulary of {name}: {found}", flush=True)
+            print(f"vocabulary of {name}: {of_side}", flush=True)
     weights = zip(model.weights, trained.weights, vocabulary_axes(config), strict=True)
     for weight, value, axes in weights:
         array, fresh = value.numpy(), weight.numpy()
@@ -120,11 +121,11 @@ class Mapping(NamedTuple):
     def apply(self, array: np.ndarray, axis: int) -> np.ndarray:
         """Returns an array with the means of the parts along an axis; 0 where there are none."""
         rows = np.moveaxis(array, axis, 0)
-        found = np.zeros((len(self.parts), *rows.shape[1:]), array.dtype)
+        means = np.zeros((len(self.parts), *rows.shape[1:]), array.dtype)
         for i, ids in enumerate(self.parts):
             if ids:
-                found[i] = rows[ids].mean(axis=0)
-        return np.moveaxis(found, 0, axis)
+                means[i] = rows[ids].mean(axis=0)
+        return np.moveaxis(means, 0, axis)
 
     def __str__(self):
         new, unknown = len(self.parts) - self.num_kept, len(self.unknown)
@@ -147,15 +148,15 @@ def mapping(new: Any, old: Any) -> Mapping:
             parts.append([i])
             num_kept += 1
             continue
-        found, start = [], 0
+        ids, start = [], 0
         while start < len(piece):
             ends = range(min(len(piece), start + longest), start, -1)
             end = next((end for end in ends if piece[start:end] in index), None)
             if end:
-                found.append(index[piece[start:end]])
+                ids.append(index[piece[start:end]])
             start = end or start + 1
         num_kept += piece in index
-        parts.append(found)
+        parts.append(ids)
     return Mapping(parts, len(old), num_kept)
 
 

@@ -48,16 +48,16 @@ def stop_on_signals() -> Iterator[StopRequest]:
     request = StopRequest()
 
     def note(number, _frame):
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for signal_number, handler in handlers.items():
+            signal.signal(signal_number, handler)
         request.note(number)
 
     # Python sends signals to the main thread alone, and no other may ask for them.
     is_main = threading.current_thread() is threading.main_thread()
-    asked = (signal.SIGINT, signal.SIGTERM) if is_main else ()
-    before = {each: signal.signal(each, note) for each in asked}
+    signals = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    handlers = {number: signal.signal(number, note) for number in signals}
     try:
         yield request
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for signal_number, handler in handlers.items():
+            signal.signal(signal_number, handler)

@@ -90,12 +90,13 @@ class OneDevice:
         """Returns whether the processes agree that the time limit is reached."""
         return self._is_late()
 
-    def is_due(self, here: bool, at_record: bool) -> bool:
+    def is_due(self, is_due_here: bool, at_record: bool) -> bool:
         """Returns whether the chief finds an action due, such as saving a checkpoint.
 
-        `here` is what this process finds; processes ask the chief only at steps that are recorded.
+        `is_due_here` is what this process finds; processes ask the chief only at steps that are
+        recorded.
         """
-        return here
+        return is_due_here
 
     def score(self, evaluator: Callable[[], Evaluation]) -> Evaluation | None:
         """Validates; returns None if a signal arrived before or during the validation."""

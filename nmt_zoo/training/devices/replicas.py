@@ -82,12 +82,12 @@ class Replicas(OneDevice):
 
     def _over_workers(self, numbers):
         def of_replica(numbers):
-            here = tf.distribute.get_replica_context()
-            is_first = tf.equal(here.replica_id_in_sync_group, 0)
-            return here.all_reduce("sum", tf.where(is_first, numbers, 0.0))
+            context = tf.distribute.get_replica_context()
+            is_first = tf.equal(context.replica_id_in_sync_group, 0)
+            return context.all_reduce("sum", tf.where(is_first, numbers, 0.0))
 
-        found = self.strategy.run(of_replica, args=(numbers,))
-        return self.strategy.experimental_local_results(found)[0]
+        sums = self.strategy.run(of_replica, args=(numbers,))
+        return self.strategy.experimental_local_results(sums)[0]
 
     def wait_for_workers(self, directory: ModelDirectory, config: dict[str, Any]) -> None:
         """Waits until all workers have called this, and checks that they train the same run.
@@ -171,9 +171,9 @@ class Replicas(OneDevice):
         numbers, weights = places(plan.batch_sizes.size, first, self.num_replicas)
         local = slice(*(self.num_local * (self.worker + i) for i in (0, 1)))
         left = iter(dataset_of(corpus, plan.select(numbers[:, local].ravel())))
-        for each, weight in zip(numbers, weights, strict=True):
-            batches = [next(left) for _ in each[local]]
-            yield Share(batches, weight[local], plan.select(each[weight > 0]), corpus)
+        for of_step, weight in zip(numbers, weights, strict=True):
+            batches = [next(left) for _ in of_step[local]]
+            yield Share(batches, weight[local], plan.select(of_step[weight > 0]), corpus)
 
     def all_batches(self, taken: list) -> list:
         return [batch for share in taken for batch in dataset_of(share.corpus, share.plan)]
@@ -192,28 +192,29 @@ class Replicas(OneDevice):
     def is_late(self) -> bool:
         return self._late
 
-    def is_due(self, here: bool, at_record: bool) -> bool:
+    def is_due(self, is_due_here: bool, at_record: bool) -> bool:
         # Only several workers have to agree, which they do at records.
-        return (at_record or self.num_workers == 1) and self.from_chief(float(here))[0] > 0
+        return (at_record or self.num_workers == 1) and self.from_chief(float(is_due_here))[0] > 0
 
     def score(self, evaluator: Callable[[], Evaluation]) -> Evaluation | None:
         """As `OneDevice.score`: the chief's `Evaluation`, in every process."""
-        found = super().on_chief(evaluator) if self.is_chief else None
+        evaluation = super().on_chief(evaluator) if self.is_chief else None
         nan = float("nan")
         numbers = [0.0, nan, nan]
-        if found:
-            numbers = [1.0, found.perplexity, nan if found.bleu is None else found.bleu]
+        if evaluation:
+            bleu = nan if evaluation.bleu is None else evaluation.bleu
+            numbers = [1.0, evaluation.perplexity, bleu]
         is_whole, perplexity, bleu = self.from_chief(*numbers)
         if not is_whole:
             self._stop_everywhere()
             return None
-        return found or Evaluation(perplexity, None if np.isnan(bleu) else bleu, [])
+        return evaluation or Evaluation(perplexity, None if np.isnan(bleu) else bleu, [])
 
     def on_chief(self, function: Callable[[], Any]) -> Any:
-        found = super().on_chief(function)
+        result = super().on_chief(function)
         if self._own_stop:
             self._stop_everywhere()
-        return found
+        return result
 
 
 def _do_nothing(*_, **__):

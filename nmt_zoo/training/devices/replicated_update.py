@@ -123,8 +123,8 @@ class ReplicatedGradient(WayOfTraining):
         strategy = self.replicas.strategy
 
         def run(batches, weights, *requests):
-            each = zip(batches, tf.unstack(weights), strict=True)
-            shared = self.replicas.distribute([(*one, *requests) for one in each])
+            pairs = zip(batches, tf.unstack(weights), strict=True)
+            shared = self.replicas.distribute([(*pair, *requests) for pair in pairs])
             values = strategy.run(lambda arguments: function(*arguments), args=(shared,))
             return tf.nest.map_structure(
                 lambda value: strategy.experimental_local_results(value)[0], values

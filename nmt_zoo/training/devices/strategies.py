@@ -125,7 +125,7 @@ def read_cluster(text: str) -> tuple[int, int]:
         config = json.loads(text)
         cluster, task = config["cluster"], config["task"]
         addresses = {kind: list(cluster.get(kind, [])) for kind in ("chief", "worker")}
-        order = [(kind, i) for kind, found in addresses.items() for i in range(len(found))]
+        order = [(kind, i) for kind, hosts in addresses.items() for i in range(len(hosts))]
         return len(order), order.index((task["type"], int(task["index"])))
     except (ValueError, KeyError, TypeError, AttributeError):
         found = f"found {text!r}" if text else "it is not set"

@@ -75,8 +75,8 @@ class Trainer:
         """
         self.directory.lock.acquire()
         try:
-            with stop_on_signals() as asked, self.devices.errors():
-                self.stop = self.devices.begin(asked, self.limits.is_late)
+            with stop_on_signals() as request, self.devices.errors():
+                self.stop = self.devices.begin(request, self.limits.is_late)
                 result = self._run()
                 self.devices.end()
                 return result
@@ -188,8 +188,10 @@ class Trainer:
         state["batch"] = 0
 
     def _save_is_due(self):
-        here = time.monotonic() - self.saved_at >= SAVE_SECONDS
-        return self.devices.is_due(here, self.state["step"] % self.options["log_every_steps"] == 0)
+        is_due = time.monotonic() - self.saved_at >= SAVE_SECONDS
+        return self.devices.is_due(
+            is_due, self.state["step"] % self.options["log_every_steps"] == 0
+        )
 
     def _count(self):
         """Adds the values of the last step to the sums, or handles it as skipped."""
@@ -211,11 +213,12 @@ class Trainer:
         state["skipped_in_a_row"] += 1
         values = {name: float(amount / count) for name, (amount, count) in values.items()}
         batches = self.devices.all_batches(taken)
-        shown = {name: str(value) for name, value in values.items()}
-        path = self.directory.keep_bad_batches(step, batches, shown)
-        found = ", ".join(f"{name} {value:g}" for name, value in values.items())
+        path = self.directory.keep_bad_batches(
+            step, batches, {name: str(value) for name, value in values.items()}
+        )
+        shown = ", ".join(f"{name} {value:g}" for name, value in values.items())
         self.progress.say(
-            f"step {step:,} skipped, because a number is not finite ({found}); batch: {path}"
+            f"step {step:,} skipped, because a number is not finite ({shown}); batch: {path}"
         )
         if state["skipped_in_a_row"] >= MAX_BAD_STEPS:
             raise UserError(

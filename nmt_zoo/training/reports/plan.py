@@ -42,12 +42,12 @@ def report(
 
 
 def _shapes(plan, shapes):
-    found, counts = np.unique(shapes, axis=0, return_counts=True)
+    distinct, counts = np.unique(shapes, axis=0, return_counts=True)
     if plan.shapes is None:
-        yield f"shapes: {len(found):,} different ones, each batch padded to its longest sentences"
+        yield f"shapes: {len(distinct):,} different ones, each batch padded to its longest sentences"
         return
-    yield f"shapes: {len(found)}, as rows x source tokens x target tokens: batches"
-    for (rows, source, target), count in zip(found, counts, strict=True):
+    yield f"shapes: {len(distinct)}, as rows x source tokens x target tokens: batches"
+    for (rows, source, target), count in zip(distinct, counts, strict=True):
         yield f"    {rows:,} x {source} x {target}: {count:,}"
 
 

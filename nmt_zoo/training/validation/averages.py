@@ -35,6 +35,6 @@ def try_averages(steps: Sequence[int], is_better: Callable[[tuple[int, ...]], bo
             return
         size //= 2
     for step in steps:
-        changed = tuple(each for each in steps if (each in best) != (each == step))
+        changed = tuple(other for other in steps if (other in best) != (other == step))
         if len(changed) > 1 and changed not in tried and ends_with(changed):
             return

@@ -55,8 +55,9 @@ class Evaluation(NamedTuple):
     def all_figures(self) -> dict[str, float]:
         """Returns the `figures`, and those of each text with its name before them."""
         own = self.figures()
-        for text, found in self.texts:
-            own |= {f"{text}: {name}": value for name, value in found.figures().items()}
+        for text, evaluation in self.texts:
+            scores = evaluation.figures()
+            own |= {f"{text}: {name}": score for name, score in scores.items()}
         return own
 
     def is_better(self, best: dict[str, float] | None, by: str) -> bool:
@@ -138,16 +139,16 @@ class Evaluator:
         return EncodedCorpus(*(side.take(rows) for side in self.corpus))
 
     def __call__(self) -> Evaluation:
-        sums = {name: self._nll(some) for name, some in self.batches.items()}
+        sums = {name: self._nll(batches) for name, batches in self.batches.items()}
         nll, tokens = map(sum, zip(*sums.values(), strict=True))
-        found = Evaluation(perplexity(nll / tokens), None, [])
-        translated, attention = self._translate() if found.is_finite else ([], None)
+        whole = Evaluation(perplexity(nll / tokens), None, [])
+        translated, attention = self._translate() if whole.is_finite else ([], None)
         texts = []
         for name, (nll, tokens) in sums.items() if self.names else ():
             named = zip(translated, self._line_names, strict=False)  # None were, if it diverged.
             bleu = self._bleu([line for line, of in named if of == name])
             texts.append((name, Evaluation(perplexity(nll / tokens), bleu, [])))
-        return found._replace(
+        return whole._replace(
             bleu=self._bleu(translated),
             samples=translated[: self.num_samples],
             attention=attention,
@@ -161,10 +162,10 @@ class Evaluator:
         attention = self._attention(self.source_lines[0], best[0].ids) if best else None
         return [*zip(self.source_lines, self.target_lines, outputs, strict=True)], attention
 
-    def _nll(self, some):
-        """Returns the (negative log-likelihood, number of tokens) of some batches."""
+    def _nll(self, batches):
+        """Returns the (negative log-likelihood, number of tokens) of batches."""
         nll = tokens = 0.0
-        for batch in some:
+        for batch in batches:
             batch_nll, batch_tokens = self.way.evaluate(batch)["nll"]
             nll += float(batch_nll)
             tokens += float(batch_tokens)

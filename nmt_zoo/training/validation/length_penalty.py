@@ -65,16 +65,16 @@ class PenaltyChoice:
         search = make_search(self.model, options, each_sentence=True)
         outputs, count = {penalty: [] for penalty in PENALTIES}, 0
         while count < len(self.pairs) and not is_late():
-            here = self.pairs[count : count + _LINES_AT_ONCE]
-            count += len(here)
-            rows = [(penalty, ids) for penalty in PENALTIES for ids, _ in here]
-            each = SentenceOptions(
+            pairs = self.pairs[count : count + _LINES_AT_ONCE]
+            count += len(pairs)
+            rows = [(penalty, ids) for penalty in PENALTIES for ids, _ in pairs]
+            row_options = SentenceOptions(
                 beam_size=tf.fill([len(rows)], options.beam_size),
                 length_penalty=tf.constant([penalty for penalty, _ in rows], tf.float32),
                 n_best=tf.ones([len(rows)], tf.int32),
             )
-            found = search(padded([ids for _, ids in rows]), each).ids[:, 0].numpy().tolist()
-            for (penalty, _), ids in zip(rows, found, strict=True):
+            best = search(padded([ids for _, ids in rows]), row_options).ids[:, 0].numpy()
+            for (penalty, _), ids in zip(rows, best.tolist(), strict=True):
                 outputs[penalty].append(self.tokenizer.target.decode(ids))
         if count < LEAST_LINES:
             return None

@@ -112,8 +112,8 @@ def projected_diverging_cross_entropy(
     token_loss = _token_loss(wanted.label_smoothing, compared)
 
     def compute(features, *weights):
-        each = [in_groups(x, groups) for x in tf.split(features, passes)]
-        rows = tf.concat(each, axis=1)  # [G, P*N, D]
+        grouped = [in_groups(x, groups) for x in tf.split(features, passes)]
+        rows = tf.concat(grouped, axis=1)  # [G, P*N, D]
         real, *others = (in_groups(x, groups) for x in (mask, target_ids, *outputs))
         values, of_rows, of_weights = over_groups(token_loss, rows, real, weights, others)
         of_passes = (tf.reshape(x, [-1, width])[:count] for x in tf.split(of_rows, passes, axis=1))

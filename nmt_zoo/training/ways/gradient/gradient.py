@@ -154,10 +154,10 @@ class Gradient(WayOfTraining):
         self.optimizer.build(weights)
 
     def variables(self) -> dict[str, Any]:
-        found = training_arrays(self.model, self.optimizer)
+        variables = training_arrays(self.model, self.optimizer)
         for part in (self.loss_scale, self.average, self.plateau, self.token_dropout):
-            found.update(part.variables() if part else {})
-        return found
+            variables.update(part.variables() if part else {})
+        return variables
 
     def rates(self) -> dict[str, float]:
         rates = {"learning_rate": float(self.optimizer.learning_rate)}

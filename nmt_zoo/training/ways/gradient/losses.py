@@ -126,7 +126,7 @@ def projected_losses(features: tf.Tensor, weights: Sequence, wanted: Wanted) -> 
     def group(of_tokens):
         features, target_ids, mask = of_tokens
         losses = _losses_of(logits_of(features, *weights), target_ids, wanted.label_smoothing)
-        return tf.stack([tf.reduce_sum(each * mask) for each in losses])
+        return tf.stack([tf.reduce_sum(loss * mask) for loss in losses])
 
     of_groups = tf.map_fn(
         group,
