@@ -353,7 +353,7 @@ def print_run(run: setup.Run, model: Any) -> None:
 
 def print_end(run: setup.Run) -> None:
     """Prints the result of a run, and the command that uses the model."""
-    path, test = str(run.directory.path), run.asked.splits.get("test")
+    path, test = str(run.directory.path), run.run_config.splits.get("test")
     print(*summary.table([run.directory]), sep="\n")
     if not models.model_class(run.config["model"]).reads_source:
         print(f"the model is in {path}; translate.py --language_model={path} uses it")

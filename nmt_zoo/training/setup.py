@@ -153,7 +153,7 @@ def check_unchanged(model_dir: str | Path, changed: dict[str, tuple]) -> None:
 class Run(NamedTuple):
     """All objects that a run is made of; nothing changes it."""
 
-    asked: RunConfig
+    run_config: RunConfig
     requested: dict[str, Any]  # as the flags ask for it, by which processes compare their runs
     config: dict[str, Any]  # of the model directory
     directory: ModelDirectory
@@ -172,21 +172,21 @@ class Run(NamedTuple):
     @property
     def options(self) -> Settled:
         """The training options, including those that `config` leaves out."""
-        return self.asked.options
+        return self.run_config.options
 
     @property
     def way(self) -> type[WayOfTraining]:
         """The way of training of the model."""
-        return self.asked.way
+        return self.run_config.way
 
     def with_options(self, source: str, **values: Any) -> "Run":
         """Returns a copy of the run with other values of some training options."""
         options = self.options.over(source, values)
         config = {**self.config, "options": self.way.recorded(dict(options))}
-        return self._replace(asked=self.asked._replace(options=options), config=config)
+        return self._replace(run_config=self.run_config._replace(options=options), config=config)
 
 
-def open_run(asked: RunConfig) -> Run | None:
+def open_run(run_config: RunConfig) -> Run | None:
     """Starts the devices, reads the text, and opens the model directory or checks that it is free.
 
     Returns None if the run in the directory has nothing left to do.
@@ -194,23 +194,23 @@ def open_run(asked: RunConfig) -> Run | None:
     Raises:
         UserError: flags, text and directory do not fit together.
     """
-    devices = start_devices(asked.options, asked.distribution, asked.num_replicas)
-    text = open_text(asked.model, asked.splits, asked.options)
-    directory = devices.directory(asked.model_dir)
-    requested = _requested(asked, text)
-    if not (asked.dry_run or devices.is_chief):
+    devices = start_devices(run_config.options, run_config.distribution, run_config.num_replicas)
+    text = open_text(run_config.model, run_config.splits, run_config.options)
+    directory = devices.directory(run_config.model_dir)
+    requested = _requested(run_config, text)
+    if not (run_config.dry_run or devices.is_chief):
         devices.wait_for_workers(directory, requested)
-        asked = _as_begun(asked, directory.config())  # The chief has begun the run.
-    options, way, is_new = asked.options, asked.way, not directory.exists()
+        run_config = _as_begun(run_config, directory.config())  # The chief has begun the run.
+    options, way, is_new = run_config.options, run_config.way, not directory.exists()
     config = {**requested, "options": way.recorded(dict(options)), **_origin(options, directory)}
     companion = way.companion(directory, config)
     if is_new:
-        _check_new_run(asked, directory, devices.is_chief)
+        _check_new_run(run_config, directory, devices.is_chief)
     else:
         check_same_run(directory, config)
         if way.is_complete(directory):
             return None
-        if not asked.dry_run:
+        if not run_config.dry_run:
             directory.lock.acquire()
     tokenizer = _tokenizer(directory, config, options, text)
     sizes = [len(tokenizer.source), len(tokenizer.target)]
@@ -220,12 +220,12 @@ def open_run(asked: RunConfig) -> Run | None:
     with devices.scope():
         guide = _guide(options, tokenizer) if options["guide"] else None
         of_teacher = teacher.make_teacher(options)
-    encoded = text.encode(tokenizer, options, asked.data_dir)
-    epochs = make_epochs(encoded, tokenizer, options, devices.num_replicas, asked.data_dir)
+    encoded = text.encode(tokenizer, options, run_config.data_dir)
+    epochs = make_epochs(encoded, tokenizer, options, devices.num_replicas, run_config.data_dir)
     is_resumed = not is_new and bool(directory.checkpoint_steps())
     prepared = prepare(encoded.corpus, config, directory if is_resumed else None)
     run = Run(
-        asked=asked,
+        run_config=run_config,
         requested=requested,
         config={**config, "sizes": prepared.sizes},
         directory=directory,
@@ -239,35 +239,35 @@ def open_run(asked: RunConfig) -> Run | None:
         prepared=prepared,
         guide=guide,
         teacher=of_teacher,
-        training_text=text.record(options) if is_new and not asked.dry_run else None,
+        training_text=text.record(options) if is_new and not run_config.dry_run else None,
     )
     return pace.decide(run) if is_new else run
 
 
-def _requested(asked, text):
+def _requested(run_config, text):
     """Returns the configuration of a run as its flags ask for it, by name."""
-    options = asked.options
+    options = run_config.options
     tags = getattr(text, "tags", ())
     guide = options["guide"]
     return {
-        "model": asked.model,
-        "settings": asked.settings.beyond(MODEL),
+        "model": run_config.model,
+        "settings": run_config.settings.beyond(MODEL),
         "tokenizer": options["tokenizer"],
-        "dataset": asked.dataset,
+        "dataset": run_config.dataset,
         **({"languages": Languages.of_tags(tags)._asdict()} if tags else {}),
         **own_code.record(),
         **text.hashes(),
         **({"guide_weights": ModelDirectory(guide).weights_hash()} if guide else {}),
         **teacher.teacher_weights(options),
-        "options": asked.way.recorded(dict(options)),
+        "options": run_config.way.recorded(dict(options)),
     }
 
 
-def _as_begun(asked, begun):
+def _as_begun(run_config, begun):
     """Returns what is asked for as a request to resume the run of a configuration."""
-    flags = asked.options.of(FLAG), asked.settings.of(FLAG)
-    options, settings = resolve_resumed(begun, *flags, asked.model_dir)
-    return asked._replace(options=options, settings=settings)
+    flags = run_config.options.of(FLAG), run_config.settings.of(FLAG)
+    options, settings = resolve_resumed(begun, *flags, run_config.model_dir)
+    return run_config._replace(options=options, settings=settings)
 
 
 def _origin(options, directory):
@@ -293,19 +293,21 @@ def _origin(options, directory):
     return {"init_weights": origin.weights_hash(), **entries}
 
 
-def _check_new_run(asked, directory, is_chief):
+def _check_new_run(run_config, directory, is_chief):
     """Raises `UserError` if a new run cannot begin; the chief prints the faults of its text."""
-    options = asked.options
-    rates = {name: rate for name, rate in asked.settings.items() if "dropout" in name}
+    options = run_config.options
+    rates = {name: rate for name, rate in run_config.settings.items() if "dropout" in name}
     if options["r_drop"] and not any(rates.values()):
         remedy = ", or add " + " or ".join(f"--set {name}=0.1" for name in rates) if rates else ""
         raise UserError(
-            f"--r_drop={options['r_drop']:g}: {asked.model} has no dropout here, so "
+            f"--r_drop={options['r_drop']:g}: {run_config.model} has no dropout here, so "
             f"both passes over a batch would be the same; leave it out{remedy}"
         )
     directory.check_free()
     if is_chief:
-        print_faults(asked.model, asked.given, options, is_dataset=asked.dataset != "files")
+        print_faults(
+            run_config.model, run_config.given, options, is_dataset=run_config.dataset != "files"
+        )
 
 
 def check_same_run(directory: ModelDirectory, config: dict[str, Any]) -> None:

@@ -189,9 +189,8 @@ class Trainer:
 
     def _save_is_due(self):
         is_due = time.monotonic() - self.saved_at >= SAVE_SECONDS
-        return self.devices.is_due(
-            is_due, self.state["step"] % self.options["log_every_steps"] == 0
-        )
+        at_record = self.state["step"] % self.options["log_every_steps"] == 0
+        return self.devices.is_due(is_due, at_record)
 
     def _count(self):
         """Adds the values of the last step to the sums, or handles it as skipped."""

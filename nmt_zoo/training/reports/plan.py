@@ -42,12 +42,12 @@ def report(
 
 
 def _shapes(plan, shapes):
-    distinct, counts = np.unique(shapes, axis=0, return_counts=True)
+    sizes, counts = np.unique(shapes, axis=0, return_counts=True)
     if plan.shapes is None:
-        yield f"shapes: {len(distinct):,} different ones, each batch padded to its longest sentences"
+        yield f"shapes: {len(sizes):,} different ones, each batch padded to its longest sentences"
         return
-    yield f"shapes: {len(distinct)}, as rows x source tokens x target tokens: batches"
-    for (rows, source, target), count in zip(distinct, counts, strict=True):
+    yield f"shapes: {len(sizes)}, as rows x source tokens x target tokens: batches"
+    for (rows, source, target), count in zip(sizes, counts, strict=True):
         yield f"    {rows:,} x {source} x {target}: {count:,}"
 
 
@@ -100,7 +100,7 @@ def lines_of(run: Run) -> Iterator[str]:
 
     An update is tried, for the time and memory that it takes.
     """
-    for title, values in (("option", run.options), ("setting", run.asked.settings)):
+    for title, values in (("option", run.options), ("setting", run.run_config.settings)):
         yield from values.table(title)
         yield ""
     epochs = run.epochs

@@ -132,9 +132,10 @@ class PhraseTables(Preparation):
         model.fill(self.table, self.ngrams)
 
     def report(self) -> list[str]:
-        num_found, num_kept = self.table.num_found, self.table.links.size
+        num_kept = self.table.links.size
         return [
-            f"{self.entries}: {num_found:,} found, {num_kept:,} kept (the best of each source side)",
+            f"{self.entries}: {self.table.num_found:,} found, {num_kept:,} kept (the best of each "
+            "source side)",
             f"n-grams of the language model: {self.ngrams.keys.size:,}",
         ]
 

@@ -287,9 +287,9 @@ def test_an_update_is_made_with_the_options_of_its_run(tmp_path):
     given |= {"warmup_steps": 34, "loss_average": "sentences"}
     options = options_of("transformer_tiny", "files", given)
     parts = {"devices": OneDevice(), "guide": models.create("hmm_alignment", 11, 11)}
-    asked = RunConfig("transformer_tiny", {}, options, *[None] * 5)
-    others = dict.fromkeys({*Run._fields} - {*parts, "asked", "teacher"})
-    run = Run(asked=asked, teacher=make_teacher(options), **parts, **others)
+    run_config = RunConfig("transformer_tiny", {}, options, *[None] * 5)
+    others = dict.fromkeys({*Run._fields} - {*parts, "run_config", "teacher"})
+    run = Run(run_config=run_config, teacher=make_teacher(options), **parts, **others)
     update = Gradient.of_run(run, model)
     rate, optimizer = update.plateau, update.optimizer
     found = {
