@@ -283,12 +283,12 @@ def is_hurried(model: str, tokens: int, minutes: float) -> bool:
 
 def settings_of_size(model: str, tokens: int, minutes: float = 0.0) -> dict[str, Any]:
     """Returns name -> value of the model's settings that suit a text; arguments as `preset`."""
-    found = dict(MODEL_SETTINGS_BY_MODEL.get(model, {}))
+    settings = dict(MODEL_SETTINGS_BY_MODEL.get(model, {}))
     if model in _TRANSFORMERS:
-        found["dropout"] = _of_size(tokens)[2]
+        settings["dropout"] = _of_size(tokens)[2]
     if is_hurried(model, tokens, minutes):
-        found |= _IN_SHORT_TIME.get(model, {})
-    return found
+        settings |= _IN_SHORT_TIME.get(model, {})
+    return settings
 
 
 def options_of_size(
@@ -299,20 +299,20 @@ def options_of_size(
     `replicas` is the number of replicas that share an update. None: unknown, as the tokens of an
     update are then, so that the number of updates is not chosen.
     """
-    found, minutes = {}, given.get("max_minutes", 0.0)
+    chosen, minutes = {}, given.get("max_minutes", 0.0)
     if not given.get("vocab_file"):  # It has pieces already.
         counted = min(size.tokens, _MOST_IN_TIME) if minutes else size.tokens
-        found["num_pieces"] = _num_pieces(model, counted, size.characters)
+        chosen["num_pieces"] = _num_pieces(model, counted, size.characters)
     # A vocabulary that exists already may have pieces of another kind than BPE.
     if model in _TRANSFORMERS and not any(map(given.get, ("vocab_file", "init_from", "teacher"))):
         hurried = is_hurried(model, size.tokens, minutes)
-        found["bpe_dropout"] = 0.0 if hurried else _of_size(size.tokens)[3]
+        chosen["bpe_dropout"] = 0.0 if hurried else _of_size(size.tokens)[3]
     if model in _TRANSFORMERS and minutes:
-        found["precision"] = AUTO
+        chosen["precision"] = AUTO
     if not any(name in given for name in _ENDS):
-        found |= _end(model, size.tokens, given, replicas)
-    known = {**DEFAULTS, **BY_MODEL.get(model, {}), **found, **given}
-    return {n: v for n, v in found.items() if n not in given and BY_NAME[n].applies(known)}
+        chosen |= _end(model, size.tokens, given, replicas)
+    options = {**DEFAULTS, **BY_MODEL.get(model, {}), **chosen, **given}
+    return {n: v for n, v in chosen.items() if n not in given and BY_NAME[n].applies(options)}
 
 
 def _of_size(tokens):

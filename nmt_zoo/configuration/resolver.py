@@ -76,11 +76,11 @@ def options_of_resumed(model: str, given: Values, begun: Values) -> Settled:
     `given` is what the user gives now, `begun` are the options in config.json.
     """
     below = options_of(model, "files", {n: begun[n] for n in ("update",) if n in begun})
-    found = Settled(*(x for x in below.layers if x.source != FLAG), Layer(BEGUN, begun))
+    options = Settled(*(x for x in below.layers if x.source != FLAG), Layer(BEGUN, begun))
     given = {n: v for n, v in given.items() if v != AUTO}  # The run has chosen already.
     if "max_length" in given:
-        given["max_length"] = min(given["max_length"], found["max_tokens_per_batch"])
-    return _completed(found.over(FLAG, given))
+        given["max_length"] = min(given["max_length"], options["max_tokens_per_batch"])
+    return _completed(options.over(FLAG, given))
 
 
 def settings_of(
@@ -130,12 +130,12 @@ def _copy_share(model, way, options):
 
 def _settings_for(valid, options):
     """Returns name -> value of the settings that follow from the training options."""
-    found = {}
+    settings = {}
     if options["tokenizer"] == "word" and valid.get("tie_embeddings") == "all":
-        found["tie_embeddings"] = "target"  # The two sides do not share a vocabulary.
+        settings["tie_embeddings"] = "target"  # The two sides do not share a vocabulary.
     if options["guide"] and "alignment_head" in valid:
-        found["alignment_head"] = "first"  # The others stay free to attend to other words.
-    return found
+        settings["alignment_head"] = "first"  # The others stay free to attend to other words.
+    return settings
 
 
 def _completed(options):
@@ -144,11 +144,11 @@ def _completed(options):
     Decaying schedules store `decay_steps`, so that the learning rate does not change when a run is
     resumed with more --max_steps. A run without --max_steps ends where its learning rate is 0.
     """
-    found = {}
+    values = {}
     if options["max_length"] > options["max_tokens_per_batch"]:
-        found["max_length"] = options["max_tokens_per_batch"]
+        values["max_length"] = options["max_tokens_per_batch"]
     if BY_NAME["decay_steps"].applies(options):
-        found["decay_steps"] = options["decay_steps"] or options["max_steps"]
-        found["max_steps"] = options["max_steps"] or found["decay_steps"]
-    changed = {n: v for n, v in found.items() if v != options[n]}
+        values["decay_steps"] = options["decay_steps"] or options["max_steps"]
+        values["max_steps"] = options["max_steps"] or values["decay_steps"]
+    changed = {n: v for n, v in values.items() if v != options[n]}
     return options.over(FOLLOWS, changed) if changed else options

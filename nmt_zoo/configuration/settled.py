@@ -28,8 +28,8 @@ class Settled(Mapping):
     """Values by name; of several layers that have a name, the last one gives its value.
 
     Example:
-        >>> found = Settled(Layer(DEFAULT, {"seed": 1, "patience": 10}), Layer(FLAG, {"seed": 2}))
-        >>> found["seed"], found.source("seed"), found.chosen_by(DEFAULT)
+        >>> options = Settled(Layer(DEFAULT, {"seed": 1, "patience": 10}), Layer(FLAG, {"seed": 2}))
+        >>> options["seed"], options.source("seed"), options.chosen_by(DEFAULT)
         (2, 'flag', {'patience': 10})
     """
 

@@ -1,5 +1,6 @@
 """Tests of the training loop and the model directory, with a real model on a small corpus."""
 
+import copy
 import itertools
 import json
 import math
@@ -128,6 +129,25 @@ def trainer(
 def records(directory, kind):
     lines = directory.metrics_path.read_text().splitlines()
     return [r for r in map(json.loads, lines) if r["kind"] == kind]
+
+
+def check_resume(directory, corpus, tmp_path, stops, **how):
+    """Checks that a run with stops equals one without; returns its last state and its records."""
+    runs = []
+    for path, steps in ((tmp_path / "a", stops[-1:]), (tmp_path / "b", stops)):
+        own = ModelDirectory(shutil.copytree(directory.path, path))
+        for max_steps in steps:
+            keras.utils.set_random_seed(1)
+            options = {"max_steps": max_steps, "log_every_steps": 1, **copy.deepcopy(how)}
+            trainer(ModelDirectory(own.path), corpus, [9] * 9, **options).run()
+        arrays, state = read_archive(own.checkpoint_path(stops[-1]))
+        names = ("step", "epoch", "loss", "learning_rate")
+        losses = [[record[name] for name in names] for record in records(own, "train")]
+        runs.append((arrays, losses))
+    (at_once, losses), (resumed, same_losses) = runs
+    assert all(np.array_equal(at_once[name], resumed[name]) for name in at_once)
+    assert losses == same_losses
+    return state, np.array(losses)
 
 
 def test_stops_at_the_largest_step_and_keeps_the_last_checkpoints(directory, corpus):
@@ -340,25 +360,12 @@ def test_the_moving_average_is_kept_and_training_goes_on_from_its_own_weights(di
 
 
 def test_all_state_of_an_update_resumes_exactly(transformer_directory, corpus, tmp_path):
-    def train(path, *all_max_steps):
-        copy, scores = shutil.copytree(transformer_directory.path, path), [9] * 9
-        for max_steps in all_max_steps:
-            keras.utils.set_random_seed(1)
-            of_adam = {"schedule": "plateau", "patience": 1, "factor": 0.5, "weight_decay": 0.1}
-            of_update = {"ema_decay": 0.9, "of_adam": of_adam}
-            limits = {"max_steps": max_steps, "log_every_steps": 1}
-            trainer(ModelDirectory(copy), corpus, scores, of_update=of_update, **limits).run()
-        found = read_archive(ModelDirectory(copy).checkpoint_path(max_steps))[0]
-        return found, [r["learning_rate"] for r in records(ModelDirectory(copy), "train")]
-
-    (at_once, rates), (resumed, same_rates) = (
-        train(tmp_path / "a", 14),
-        train(tmp_path / "b", 8, 14),
-    )
-    assert all(np.array_equal(at_once[name], resumed[name]) for name in at_once)
-    assert rates == same_rates
+    of_adam = {"schedule": "plateau", "patience": 1, "factor": 0.5, "weight_decay": 0.1}
+    of_update = {"ema_decay": 0.9, "of_adam": of_adam}
+    _, losses = check_resume(transformer_directory, corpus, tmp_path, [8, 14], of_update=of_update)
     # The validation at step 4 is the best; the validations at steps 8 and 12 are no better.
-    np.testing.assert_allclose(np.array(rates)[[6, 7, 8, 11, 12]], [8e-4, 9e-4, 5e-4, 5e-4, 2.5e-4])
+    rates = losses[[6, 7, 8, 11, 12], -1]
+    np.testing.assert_allclose(rates, [8e-4, 9e-4, 5e-4, 5e-4, 2.5e-4])
 
 
 def test_the_average_is_kept_if_it_is_better(directory, corpus):
@@ -417,47 +424,20 @@ def test_more_steps_go_on_from_the_last(directory, corpus):
 
 
 def test_batches_of_static_shapes_resume_exactly(directory, corpus, tmp_path):
-    lengths = [side.lengths for side in corpus]
-    longest = int(np.max(lengths))
-
-    def train(path, *all_max_steps):
-        copy = shutil.copytree(directory.path, path)
-        for max_steps in all_max_steps:
-            keras.utils.set_random_seed(1)
-            more, limits = {"longest": longest}, {"max_steps": max_steps}
-            trainer(ModelDirectory(copy), corpus, [9] * 9, of_epochs=more, **limits).run()
-        losses = [(r["step"], r["loss"]) for r in records(ModelDirectory(copy), "train")]
-        return read_archive(ModelDirectory(copy).checkpoint_path(18))[0], losses
-
-    (at_once, losses), (resumed, same_losses) = (
-        train(tmp_path / "a", 18),
-        train(tmp_path / "b", 5, 18),
-    )
-    assert all(np.array_equal(at_once[name], resumed[name]) for name in at_once)
-    assert losses == same_losses
+    longest = int(max(side.lengths.max() for side in corpus))
+    check_resume(directory, corpus, tmp_path, [5, 18], of_epochs={"longest": longest})
 
 
 def test_accumulated_batches_resume_exactly_and_epochs_have_fewer_updates(
     directory, corpus, tmp_path
 ):
-    def train(path, *all_max_steps):
-        copy = shutil.copytree(directory.path, path)
-        for max_steps in all_max_steps:
-            keras.utils.set_random_seed(1)
-            limits = {"max_steps": max_steps, "log_every_steps": 1}
-            limits["accumulate_steps"] = 3
-            trainer(ModelDirectory(copy), corpus, [9] * 9, **limits).run()
-        return read_archive(ModelDirectory(copy).checkpoint_path(max_steps))
-
     num_batches = sum(1 for _ in batches(corpus, Batching(64), seed=1))
     updates = -(-num_batches // 3)
     assert num_batches % 3, "the last update of an epoch has fewer batches"
     steps = updates + 2
-    (at_once, state), (resumed, _) = train(tmp_path / "a", steps), train(tmp_path / "b", 2, steps)
-    assert all(np.array_equal(at_once[name], resumed[name]) for name in at_once)
+    state, losses = check_resume(directory, corpus, tmp_path, [2, steps], accumulate_steps=3)
     assert (state["step"], state["epoch"], state["batch"]) == (steps, 1, 6)
-    epochs = [r["epoch"] for r in records(ModelDirectory(tmp_path / "a"), "train")]
-    assert epochs == [1] * updates + [2] * 2  # Counted from 1, as on the screen.
+    assert losses[:, 1].tolist() == [1] * updates + [2] * 2  # Counted from 1, as on the screen.
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_loudly(directory, corpus):

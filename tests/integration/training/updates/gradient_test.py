@@ -142,17 +142,14 @@ def test_norm_counts_a_repeated_token_as_the_one_row_it_changes(whole):
     np.testing.assert_allclose(metrics["gradient_norm"][0], np.linalg.norm(changes), rtol=1e-5)
 
 
-def test_clipping_shortens_long_gradients_and_keeps_their_direction(whole):
+def test_clipping_shortens_long_gradients_alone_and_keeps_their_direction(whole):
     clipped, metrics = change(create_update(clip_norm=0.25), batch())
     norm = np.linalg.norm(whole[0])
     assert norm > 0.25
     np.testing.assert_allclose(clipped, whole[0] * 0.25 / norm, atol=1e-6)
     np.testing.assert_allclose(metrics["gradient_norm"][0], norm, rtol=1e-5)
-
-
-def test_clipping_leaves_short_gradients_alone(whole):
-    changes, _ = change(create_update(clip_norm=100.0), batch())
-    np.testing.assert_allclose(changes, whole[0], atol=1e-6)
+    short, _ = change(create_update(clip_norm=100.0), batch())
+    np.testing.assert_allclose(short, whole[0], atol=1e-6)
 
 
 def test_label_smoothing_is_in_the_loss_and_not_in_the_nll(whole):
@@ -202,23 +199,7 @@ def test_batches_of_one_update_count_as_one_large_batch(loss_average):
             assert count == whole[1][name][1]
 
 
-def test_adamw_shrinks_matrices_by_rate_and_decay_and_no_biases():
-    settings = {"learning_rate": 0.1, "warmup_steps": 1, "schedule": "constant"}
-    results = []
-    for decay in (0.0, 0.2):
-        keras.utils.set_random_seed(0)
-        layer = keras.layers.Dense(3, bias_initializer="ones")
-        layer.build((None, 2))
-        before = [v.numpy() for v in layer.trainable_variables]
-        optimizer = adam(**settings, weight_decay=decay)
-        optimizer.build(layer.trainable_variables)
-        optimizer.apply([tf.ones(v.shape) for v in layer.trainable_variables])
-        results.append([v.numpy() for v in layer.trainable_variables])
-    np.testing.assert_allclose(results[1][0], results[0][0] - 0.1 * 0.2 * before[0], atol=1e-6)
-    np.testing.assert_array_equal(results[1][1], results[0][1])
-
-
-def test_adamw_leaves_biases_and_layer_normalisation_alone():
+def test_adamw_shrinks_matrices_by_rate_and_decay_and_leaves_all_else_alone():
     """Without a gradient, only the decay changes weights."""
     weights = create_update().model.trainable_variables
     for weight in weights:
