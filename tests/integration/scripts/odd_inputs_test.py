@@ -101,6 +101,7 @@ train {T} --model=ibm1 --max_steps=1 --train_source=bom => 20
 train {T} --model=ibm1 --max_steps=1 --train_source=ok.tsv --train_target=ok.tsv => training pairs
 train {T} --model=ibm1 --max_steps=1 --train_source=a,a2 --train_target=b,b2 => 40
 train {T} --model=ibm1 --dry_run => training pairs
+train {T} --num_replicas=2 -> --num_replicas needs --distribution=mirrored
 translate --model_dir=m --input=nowhere -> nowhere
 translate --model_dir=m --input=folder -> folder
 translate --model_dir=m --input=loop -> loop

@@ -210,7 +210,6 @@ UNFIT = {
     "counts": (("mirrored",), {"update": "em"}, "leave it out"),
     "any shape": (("tpu",), {}, "needs --pad_to_bucket"),
     "no TPU": (("tpu",), {"pad_to_bucket": True}, "no TPU found at 'local'.*TPUs not found"),
-    "one of many": (("none", 2), {}, "needs --distribution=mirrored"),
 }
 
 
