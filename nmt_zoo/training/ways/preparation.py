@@ -32,8 +32,12 @@ class Preparation:
         settings: dict[str, Any] | None = None,
         vocab_sizes: tuple[int, int] = (0, 0),
     ):
-        self.corpus = corpus
-        self.sizes = {}
+        self.corpus, self.settings, self.vocab_sizes = corpus, settings or {}, vocab_sizes
+        self.sizes = self.find()
+
+    def find(self) -> dict[str, int]:
+        """Finds the facts; returns the `sizes`."""
+        return {}
 
     def fill(self, model: keras.Model) -> None:
         """Stores the facts in a fresh model."""
@@ -53,15 +57,10 @@ class LengthPlan(Preparation):
 class WordTable(LengthPlan):
     """The word pairs of a corpus, for models with a translation table."""
 
-    def __init__(
-        self,
-        corpus: EncodedCorpus,
-        settings: dict[str, Any] | None = None,
-        vocab_sizes: tuple[int, int] = (0, 0),
-    ):
-        super().__init__(corpus)
-        self.text = ChunkedText(corpus, both=False, target_end=True, threads=min(num_cores(), 8))
-        self.sizes = {"num_word_pairs": self.text.directions[0].rows.num_pairs}
+    def find(self) -> dict[str, int]:
+        threads = min(num_cores(), 8)
+        self.text = ChunkedText(self.corpus, both=False, target_end=True, threads=threads)
+        return {"num_word_pairs": self.text.directions[0].rows.num_pairs}
 
     def fill(self, model: keras.Model) -> None:
         model.table.set_word_pairs(*self.text.directions[0].word_pairs())
@@ -77,12 +76,9 @@ class WordTable(LengthPlan):
 class NgramTable(Preparation):
     """The n-grams of a target text, counted and smoothed."""
 
-    def __init__(
-        self, corpus: EncodedCorpus, settings: dict[str, Any], vocab_sizes: tuple[int, int]
-    ):
-        super().__init__(corpus)
-        self.table = estimate(corpus.target, vocab_sizes[1], settings["order"])
-        self.sizes = {"num_ngrams": self.table.keys.size}
+    def find(self) -> dict[str, int]:
+        self.table = estimate(self.corpus.target, self.vocab_sizes[1], self.settings["order"])
+        return {"num_ngrams": self.table.keys.size}
 
     def fill(self, model: keras.Model) -> None:
         model.fill(self.table)
@@ -103,10 +99,8 @@ class PhraseTables(Preparation):
     estimate = staticmethod(phrase_table.estimate)
     entries = "phrase pairs"
 
-    def __init__(
-        self, corpus: EncodedCorpus, settings: dict[str, Any], vocab_sizes: tuple[int, int]
-    ):
-        super().__init__(corpus)
+    def find(self) -> dict[str, int]:
+        corpus, settings, vocab_sizes = self.corpus, self.settings, self.vocab_sizes
         numbered = tuple(
             side._replace(ids=np.where(side.ids == EOS_ID, NULL, side.ids)) for side in corpus
         )
@@ -121,7 +115,7 @@ class PhraseTables(Preparation):
             most=settings["translations"],
         )
         self.ngrams = estimate(corpus.target, vocab_sizes[1], settings["order"])
-        self.sizes = {
+        return {
             "num_source_phrases": self.table.source_keys.size,
             "num_phrase_pairs": self.table.links.size,
             "num_target_words": self.table.target_words.size,
