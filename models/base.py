@@ -276,7 +276,7 @@ class TranslationModel(Searchable):
 
     def features(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         """Computes the inputs of the output layer, `[B, T, D]` in the compute dtype; as `call`."""
-        raise NotImplementedError
+        return self.features_and_alignment(inputs, training)[0]
 
     def features_and_alignment(
         self, inputs: dict[str, Tensor], training: bool | None = None

@@ -37,12 +37,6 @@ from nmt_zoo.models.layers.masks import padding_mask
 from nmt_zoo.models.layers.stacks import Decoder, Encoder, StackInput
 from nmt_zoo.models.transformer_settings import NORM_EPSILON
 
-_OF_STACKS = (
-    *("width", "num_heads", "ffn_width", "dropout", "attention_dropout", "ffn_dropout", "norm"),
-    *("positions", "max_distance", "scale_scores", "share_layers", "distinct_layers"),
-    *("activation", "norm_epsilon"),
-)
-
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class Transformer(TranslationModel):
@@ -148,9 +142,8 @@ class Transformer(TranslationModel):
             StackInput(settings, name=f"{side}_input", dtype=policy)
             for side in ("source", "target")
         )
-        common = {name: settings[name] for name in _OF_STACKS}
-        self.encoder = Encoder(num_encoder_layers, **common, name="encoder", dtype=policy)
-        self.decoder = Decoder(num_decoder_layers, **common, name="decoder", dtype=policy)
+        self.encoder = Encoder(settings, num_encoder_layers, name="encoder", dtype=policy)
+        self.decoder = Decoder(settings, num_decoder_layers, name="decoder", dtype=policy)
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
@@ -180,9 +173,6 @@ class Transformer(TranslationModel):
         x = self.target_input(self.target_embedding(target_in_ids))
         x = self.embedding_dropout(x, training=training)
         return self.decoder(x, memory, source_mask, training=training)
-
-    def features(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
-        return self.features_and_alignment(inputs, training)[0]
 
     def features_and_alignment(
         self, inputs: dict[str, Tensor], training: bool | None = None

@@ -159,28 +159,28 @@ class SimpleTransformer(TranslationModel):
     def build(self, input_shape: Any = None) -> None:
         if self.built:
             return
-        for embedding in (
-            *(self.source_embedding, self.target_embedding),
-            *(self.source_positions, self.positions),
+        embeddings = (self.source_embedding, self.target_embedding)
+        embeddings += (self.source_positions, self.positions)
+        for layer in (
+            *embeddings,
+            *self.encoder_layers,
+            *self.decoder_layers,
+            self.cross_attention,
         ):
-            embedding.build((None, None))
-        for layer in (*self.encoder_layers, *self.decoder_layers, self.cross_attention):
             layer.build()
         self.output_layer.build((None, None, self.width))
         self.built = True
 
     def _embed(self, words, positions, ids, first=0, training=None):
         """`[B, T]` ids at positions from `first` on -> `[B, T, D]`."""
-        places = ops.minimum(first + ops.arange(ops.shape(ids)[1]), self.max_length - 1)
-        return self.embedding_dropout(words(ids) + positions(places)[None], training=training)
+        position_ids = ops.minimum(first + ops.arange(ops.shape(ids)[1]), self.max_length - 1)
+        x = words(ids) + positions(position_ids)[None]
+        return self.embedding_dropout(x, training=training)
 
     def _encode(self, source_ids, training):
         source_mask = padding_mask(source_ids, self.pad_id)
         x = self._embed(self.source_embedding, self.source_positions, source_ids, training=training)
-        maps = []
-        for layer in self.encoder_layers:
-            x, weights = layer(x, source_mask[:, None, :], training=training)
-            maps.append(weights)
+        x, maps = self._through(self.encoder_layers, x, source_mask[:, None, :], training)
         keys, values = self.cross_attention.project_memory(x)
         return {"source_mask": source_mask, "keys": keys, "values": values}, maps
 
@@ -188,12 +188,18 @@ class SimpleTransformer(TranslationModel):
         """`(features, self-attention maps, cross-attention [B, T, S])`."""
         x = self._embed(self.target_embedding, self.positions, target_in_ids, training=training)
         from_past = causal_mask(ops.shape(target_in_ids)[1])[0]
-        maps = []
-        for layer in self.decoder_layers:
-            x, weights = layer(x, from_past, training=training)
-            maps.append(weights)
+        x, maps = self._through(self.decoder_layers, x, from_past, training)
         features, weights = self._read(x, context)
         return features, maps, weights
+
+    @staticmethod
+    def _through(layers, x, attention_mask, training):
+        """`x [B, T, D]` -> `(x [B, T, D], weights [B, T, T] of each layer)`."""
+        maps = []
+        for layer in layers:
+            x, weights = layer(x, attention_mask, training=training)
+            maps.append(weights)
+        return x, maps
 
     def _read(self, g, context):
         """`g [B, T, D]` -> `(features [B, T, D], weights [B, T, S])`."""
@@ -201,9 +207,6 @@ class SimpleTransformer(TranslationModel):
             g, context["keys"], context["values"], context["source_mask"][:, None, :]
         )
         return c + g, weights
-
-    def features(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
-        return self.features_and_alignment(inputs, training)[0]
 
     def features_and_alignment(
         self, inputs: dict[str, Tensor], training: bool | None = None

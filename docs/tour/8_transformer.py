@@ -28,9 +28,11 @@ print(inspect.getsource(DecoderLayer.call))
 # %%
 import numpy as np
 
+from nmt_zoo.models import preset_settings
 from nmt_zoo.models.layers.stacks import Encoder
 
-encoder = Encoder(num_layers=2, width=32, num_heads=4, ffn_width=64)
+settings = preset_settings("transformer_base", width=32, num_heads=4, ffn_width=64)
+encoder = Encoder(settings, num_layers=2)
 mask = np.ones([1, 5], bool)
 encoder(np.ones([1, 5, 32], np.float32), mask)[0].shape
 

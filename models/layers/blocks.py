@@ -144,12 +144,21 @@ class StackLayer(keras.layers.Layer):
         self.feed_forward = FeedForward(width, *inner, name="feed_forward", dtype=dtype)
         norm = settings["norm"], settings["norm_epsilon"]
         around = partial(Residual, width, dropout, *norm, dtype=dtype)
+        sub_layers = [self.self_attention]
         if self.attends_to_source:
             self.around_self = around(name="around_self_attention")
             self.around_cross = around(name="around_cross_attention")
+            sub_layers += [self.cross_attention, self.around_self, self.around_cross]
         else:
             self.around_attention = around(name="around_attention")
+            sub_layers.append(self.around_attention)
         self.around_feed_forward = around(name="around_feed_forward")
+        self.sub_layers = [*sub_layers, self.feed_forward, self.around_feed_forward]
+
+    def build(self, input_shape: Any = None) -> None:
+        for layer in self.sub_layers:
+            layer.build()
+        self.built = True
 
     def _fed_forward(self, x, training=None):
         """The last sub-layer: `[..., D]` -> `[..., D]`."""
@@ -159,16 +168,6 @@ class StackLayer(keras.layers.Layer):
 
 class EncoderLayer(StackLayer):
     """Self-attention, then feed-forward."""
-
-    def build(self, input_shape: Any = None) -> None:
-        for layer in (
-            self.self_attention,
-            self.around_attention,
-            self.feed_forward,
-            self.around_feed_forward,
-        ):
-            layer.build()
-        self.built = True
 
     def call(
         self, x: Tensor, attention_mask: Tensor, training: bool | None = None
@@ -185,18 +184,6 @@ class DecoderLayer(StackLayer):
 
     self_attention_class = MaskedMultiHeadAttention
     attends_to_source = True
-
-    def build(self, input_shape: Any = None) -> None:
-        for layer in (
-            self.self_attention,
-            self.around_self,
-            self.cross_attention,
-            self.around_cross,
-            self.feed_forward,
-            self.around_feed_forward,
-        ):
-            layer.build()
-        self.built = True
 
     def call(
         self, x: Tensor, memory: Tensor, source_mask: Tensor, training: bool | None = None

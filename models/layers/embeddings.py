@@ -42,7 +42,7 @@ def rotate(x: Tensor, first: int | Tensor = 0) -> Tensor:
     or scalar int32), `first + 1` and so on -> `[..., T, d]`.
     """
     angles = _angles(first + ops.arange(ops.shape(x)[-2]), x.shape[-1])
-    cos, sin = (ops.cast(each(angles), x.dtype) for each in (ops.cos, ops.sin))
+    cos, sin = (ops.cast(wave(angles), x.dtype) for wave in (ops.cos, ops.sin))
     a, b = ops.split(x, 2, axis=-1)
     return ops.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
 
@@ -91,3 +91,41 @@ class TokenEmbedding(keras.layers.Layer):
         vectors = ops.take(self.embeddings, ids, axis=0)
         vectors = ops.cast(vectors, self.compute_dtype)
         return vectors * self.width**0.5 if self.scaled else vectors
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class PositionalEncoding(keras.layers.Layer):
+    """Adds a vector for each position, Vaswani et al. 2017, section 3.5.
+
+    `kind` is of `SINUSOIDS`, or "learned": `num_learned` vectors of `width`, the last of
+    which serves all later positions, too.
+    Example:
+        >>> PositionalEncoding()(ops.zeros((1, 2, 4)))[0, 0]
+        <tf.Tensor: shape=(4,), dtype=float32, numpy=array([0., 1., 0., 1.], dtype=float32)>
+    """
+
+    def __init__(
+        self, kind: str = "sinusoidal", num_learned: int = 0, width: int = 0, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.kind = kind
+        self.learned_shape = num_learned, width
+
+    def build(self, input_shape: Any = None) -> None:
+        if self.kind == "learned":
+            start = keras.initializers.RandomNormal(stddev=self.learned_shape[1] ** -0.5)
+            self.vectors = self.add_weight(
+                name="vectors", shape=self.learned_shape, initializer=start, autocast=False
+            )
+        self.built = True
+
+    def call(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        """`x [..., T, D]`, D even; `positions [T]` int32, None: from 0 -> `[..., T, D]`."""
+        positions = ops.arange(ops.shape(x)[-2]) if positions is None else positions
+        if self.kind == "learned":
+            vectors = ops.take(
+                self.vectors, ops.minimum(positions, self.learned_shape[0] - 1), axis=0
+            )
+        else:
+            vectors = sinusoidal_positions(positions, x.shape[-1], self.kind)
+        return x + ops.cast(vectors, x.dtype)

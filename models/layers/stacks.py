@@ -1,12 +1,10 @@
-"""The encoder and the decoder of the Transformer, each as one layer; and its positions."""
+"""The encoder and the decoder of the Transformer, each as one layer; and their input."""
 
 from typing import Any
 
 import keras
-from keras import ops
 
-from nmt_zoo.models.base import Precomputed, Tensor, settings_of
-from nmt_zoo.models.layers.attention import MAX_DISTANCE
+from nmt_zoo.models.base import Precomputed, Tensor
 from nmt_zoo.models.layers.blocks import (
     DecoderLayer,
     EncoderLayer,
@@ -14,47 +12,9 @@ from nmt_zoo.models.layers.blocks import (
     StackLayer,
     distinct,
 )
-from nmt_zoo.models.layers.embeddings import SINUSOIDS, sinusoidal_positions
+from nmt_zoo.models.layers.embeddings import SINUSOIDS, PositionalEncoding
 from nmt_zoo.models.layers.masks import attend_to
-from nmt_zoo.models.transformer_settings import NORM_EPSILON, layer_order
-
-
-@keras.saving.register_keras_serializable("nmt_zoo")
-class PositionalEncoding(keras.layers.Layer):
-    """Adds a vector for each position, Vaswani et al. 2017, section 3.5.
-
-    `kind` is of `embeddings.SINUSOIDS`, or "learned": `num_learned` vectors of `width`, the last of
-    which serves all later positions, too.
-    Example:
-        >>> PositionalEncoding()(ops.zeros((1, 2, 4)))[0, 0]
-        <tf.Tensor: shape=(4,), dtype=float32, numpy=array([0., 1., 0., 1.], dtype=float32)>
-    """
-
-    def __init__(
-        self, kind: str = "sinusoidal", num_learned: int = 0, width: int = 0, **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        self.kind = kind
-        self.learned_shape = num_learned, width
-
-    def build(self, input_shape: Any = None) -> None:
-        if self.kind == "learned":
-            start = keras.initializers.RandomNormal(stddev=self.learned_shape[1] ** -0.5)
-            self.vectors = self.add_weight(
-                name="vectors", shape=self.learned_shape, initializer=start, autocast=False
-            )
-        self.built = True
-
-    def call(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
-        """`x [..., T, D]`, D even; `positions [T]` int32, None: from 0 -> `[..., T, D]`."""
-        positions = ops.arange(ops.shape(x)[-2]) if positions is None else positions
-        if self.kind == "learned":
-            vectors = ops.take(
-                self.vectors, ops.minimum(positions, self.learned_shape[0] - 1), axis=0
-            )
-        else:
-            vectors = sinusoidal_positions(positions, x.shape[-1], self.kind)
-        return x + ops.cast(vectors, x.dtype)
+from nmt_zoo.models.transformer_settings import layer_order
 
 
 class StackInput(keras.layers.Layer):
@@ -66,20 +26,13 @@ class StackInput(keras.layers.Layer):
     def __init__(self, settings: dict[str, Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.width, kind = settings["width"], settings["positions"]
-        own = self.dtype_policy
-        self.positions = (
-            PositionalEncoding(
-                kind, settings["max_positions"], self.width, name="positions", dtype=own
+        policy, self.positions, self.norm = self.dtype_policy, None, None
+        if kind in (*SINUSOIDS, "learned"):
+            self.positions = PositionalEncoding(
+                kind, settings["max_positions"], self.width, name="positions", dtype=policy
             )
-            if kind in (*SINUSOIDS, "learned")
-            else None
-        )
-        epsilon = settings["norm_epsilon"]
-        self.norm = (
-            LayerNorm(epsilon=epsilon, name="norm", dtype=own)
-            if settings["norm_embeddings"]
-            else None
-        )
+        if settings["norm_embeddings"]:
+            self.norm = LayerNorm(epsilon=settings["norm_epsilon"], name="norm", dtype=policy)
 
     def build(self, input_shape: Any = None) -> None:
         if self.positions is not None:
@@ -98,51 +51,28 @@ class Stack(keras.layers.Layer):
     """Base of `Encoder` and `Decoder`.
 
     Args:
+        settings: those of `models.transformer.Transformer`. Only relative and rotary positions are
+            known here; others are to be in the input.
         num_layers: number of layers, at least 1.
-        width, num_heads, ffn_width, dropout, attention_dropout, ffn_dropout, norm, positions,
-            max_distance, scale_scores, share_layers, distinct_layers, activation, norm_epsilon: as
-            of `models.transformer.Transformer`. Only relative and rotary positions are known here;
-            others are to be in the input.
     """
 
     layer_class = StackLayer
 
-    def __init__(
-        self,
-        num_layers: int,
-        width: int,
-        num_heads: int,
-        ffn_width: int,
-        *,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.0,
-        ffn_dropout: float = 0.0,
-        norm: str = "post",
-        positions: str = "sinusoidal",
-        max_distance: int = MAX_DISTANCE,
-        scale_scores: bool = True,
-        share_layers: str = "none",
-        distinct_layers: int = 1,
-        activation: str = "relu",
-        norm_epsilon: float = NORM_EPSILON,
-        **kwargs: Any,
-    ) -> None:
-        settings = settings_of(locals())
+    def __init__(self, settings: dict[str, Any], num_layers: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.settings = settings
-        order = layer_order(num_layers, distinct_layers, share_layers)
+        self.settings, self.num_layers = settings, num_layers
+        policy = self.dtype_policy
+        order = layer_order(num_layers, settings["distinct_layers"], settings["share_layers"])
         made = [
-            self.layer_class(settings, name=f"layer_{i}", dtype=self.dtype_policy)
+            self.layer_class(settings, name=f"layer_{i}", dtype=policy)
             for i in range(max(order) + 1)
         ]
         # A layer whose weights several layers share is in the list several times.
         self.layers = [made[i] for i in order]
         # Pre-norm layers do not normalise their outputs, so one more normalisation ends the stack.
-        self.norm = (
-            LayerNorm(epsilon=norm_epsilon, name="norm", dtype=self.dtype_policy)
-            if norm == "pre"
-            else None
-        )
+        self.norm = None
+        if settings["norm"] == "pre":
+            self.norm = LayerNorm(epsilon=settings["norm_epsilon"], name="norm", dtype=policy)
 
     def build(self, *shapes: Any) -> None:
         for layer in distinct(self.layers):
@@ -156,7 +86,8 @@ class Stack(keras.layers.Layer):
         return x if self.norm is None else self.norm(x)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self.settings}
+        own = {"settings": dict(self.settings), "num_layers": self.num_layers}
+        return {**super().get_config(), **own}
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -164,7 +95,10 @@ class Encoder(Stack):
     """Layers of self-attention and feed-forward networks.
 
     Example:
-        >>> encoder = Encoder(num_layers=2, width=8, num_heads=2, ffn_width=16)
+        >>> from keras import ops
+        >>> from nmt_zoo.models import preset_settings
+        >>> sizes = {"width": 8, "num_heads": 2, "ffn_width": 16}
+        >>> encoder = Encoder(preset_settings("transformer_base", **sizes), num_layers=2)
         >>> x, maps = encoder(ops.ones((1, 3, 8)), ops.ones((1, 3), "bool"))
         >>> x.shape, len(maps)
         (TensorShape([1, 3, 8]), 2)
@@ -189,7 +123,10 @@ class Decoder(Stack):
 
     `call` takes whole sequences; `step` takes one position and caches. Both give equal results.
     Example:
-        >>> decoder = Decoder(num_layers=2, width=8, num_heads=2, ffn_width=16)
+        >>> from keras import ops
+        >>> from nmt_zoo.models import preset_settings
+        >>> sizes = {"width": 8, "num_heads": 2, "ffn_width": 16}
+        >>> decoder = Decoder(preset_settings("transformer_base", **sizes), num_layers=2)
         >>> x, memory = ops.ones((1, 5, 8)), ops.ones((1, 3, 8))
         >>> decoder(x, memory, ops.ones((1, 3), "bool"))[0].shape
         TensorShape([1, 5, 8])
@@ -263,4 +200,4 @@ class Decoder(Stack):
     def precomputed(self) -> list[Precomputed]:
         """Returns what decoding reads besides the weights, after `precompute`."""
         joined = (layer.self_attention.joined for layer in distinct(self.layers))
-        return [each for each in joined if each is not None]
+        return [tensors for tensors in joined if tensors is not None]

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.models.layers.blocks import distinct
-from nmt_zoo.models.layers.embeddings import sinusoidal_positions
-from nmt_zoo.models.layers.stacks import Decoder, Encoder, PositionalEncoding
+from nmt_zoo.models.layers.embeddings import PositionalEncoding, sinusoidal_positions
+from nmt_zoo.models.layers.stacks import Decoder, Encoder
 
 SMALL = {"num_encoder_layers": 4, "num_decoder_layers": 3, "width": 16, "num_heads": 2}
 SMALL |= {"ffn_width": 24, "norm": "pre"}
@@ -98,8 +98,8 @@ def test_only_sinusoids_depend_on_where_a_source_begins(positions):
 
 def test_stacks_are_layers_of_their_own():
     """As in a model that someone builds from them."""
-    sizes = {"num_layers": 2, "width": 8, "num_heads": 2, "ffn_width": 12, "norm": "pre"}
-    encoder, decoder = Encoder(**sizes, dropout=0.0), Decoder(**sizes, dropout=0.0)
+    settings = {**models.preset_settings("transformer_base"), **SMALL, "width": 8}
+    encoder, decoder = Encoder(settings, 2), Decoder(settings, 2)
     ids = keras.Input((None,), dtype="int32")
     embedded = PositionalEncoding()(keras.layers.Embedding(11, 8)(ids))
     mask = keras.Input((None,), dtype="bool")

@@ -593,6 +593,7 @@ def test_registered_layers_are_found_again_by_keras(layer):
         "nmt_zoo.models.layers.masks",
         "nmt_zoo.models.layers.recurrent",
         "nmt_zoo.models.layers.recurrent_decoder",
+        "nmt_zoo.models.layers.stacks",
         "nmt_zoo.models.layers.attention_scores",
     ],
 )
