@@ -159,13 +159,9 @@ class SimpleTransformer(TranslationModel):
     def build(self, input_shape: Any = None) -> None:
         if self.built:
             return
-        embeddings = (self.source_embedding, self.target_embedding)
-        embeddings += (self.source_positions, self.positions)
         for layer in (
-            *embeddings,
-            *self.encoder_layers,
-            *self.decoder_layers,
-            self.cross_attention,
+            *(self.source_embedding, self.target_embedding, self.source_positions, self.positions),
+            *(*self.encoder_layers, *self.decoder_layers, self.cross_attention),
         ):
             layer.build()
         self.output_layer.build((None, None, self.width))
@@ -184,13 +180,14 @@ class SimpleTransformer(TranslationModel):
         keys, values = self.cross_attention.project_memory(x)
         return {"source_mask": source_mask, "keys": keys, "values": values}, maps
 
-    def _decode(self, target_in_ids, context, training):
-        """`(features, self-attention maps, cross-attention [B, T, S])`."""
+    def _whole(self, source_ids, target_in_ids, training):
+        """`(features, self-attention of encoder and decoder, cross-attention [B, T, S])`."""
+        context, encoder_maps = self._encode(source_ids, training)
         x = self._embed(self.target_embedding, self.positions, target_in_ids, training=training)
         from_past = causal_mask(ops.shape(target_in_ids)[1])[0]
-        x, maps = self._through(self.decoder_layers, x, from_past, training)
+        x, decoder_maps = self._through(self.decoder_layers, x, from_past, training)
         features, weights = self._read(x, context)
-        return features, maps, weights
+        return features, (encoder_maps, decoder_maps), weights
 
     @staticmethod
     def _through(layers, x, attention_mask, training):
@@ -211,8 +208,7 @@ class SimpleTransformer(TranslationModel):
     def features_and_alignment(
         self, inputs: dict[str, Tensor], training: bool | None = None
     ) -> tuple[Tensor, Tensor]:
-        context, _ = self._encode(inputs["source_ids"], training)
-        features, _, weights = self._decode(inputs["target_in_ids"], context, training)
+        features, _, weights = self._whole(inputs["source_ids"], inputs["target_in_ids"], training)
         return features, weights
 
     def output_weights(self) -> tuple[Tensor, Tensor | None]:
@@ -284,15 +280,14 @@ class SimpleTransformer(TranslationModel):
 
     def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
         """As `TranslationModel`; the cross-attention is named after the decoder's last layer."""
-        context, encoder_maps = self._encode(source_ids, training=False)
         target_in_ids = shift_right(target_ids, self.bos_id)
-        _, self_maps, cross = self._decode(target_in_ids, context, training=False)
-        last = len(self.decoder_layers) - 1
-        return {
-            **{f"encoder/{i}/self": weights[:, None] for i, weights in enumerate(encoder_maps)},
-            **{f"decoder/{i}/self": weights[:, None] for i, weights in enumerate(self_maps)},
-            f"decoder/{last}/cross": cross[:, None],
+        _, self_maps, cross = self._whole(source_ids, target_in_ids, training=False)
+        maps = {
+            f"{side}/{i}/self": weights[:, None]
+            for side, of_layers in zip(("encoder", "decoder"), self_maps, strict=True)
+            for i, weights in enumerate(of_layers)
         }
+        return {**maps, f"decoder/{len(self.decoder_layers) - 1}/cross": cross[:, None]}
 
 
 def _check_settings(settings):
