@@ -174,20 +174,6 @@ def test_two_directions_stand_side_by_side_and_no_padding_changes_them(cell):
         close(a, e, 1e-6)
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_step_by_step_states_equal_those_of_the_whole_sequence(cell):
-    layer = randomised(RecurrentLayer(cell, E, U))
-    x = single(random(B, T, E))
-    first = [single(random(B, U, seed=i)) for i in range(layer.cell.num_states)]
-    outputs, last = layer(x, state=first)
-    state = first
-    for t in range(T):
-        state = layer.step(x[:, t], state)
-        close(outputs[:, t], state[0])
-    for a, e in zip(state, last, strict=True):
-        close(a, e)
-
-
 def test_a_scan_applies_its_step_from_the_chosen_end():
     def step(x, state):
         return x + state[0], [2 * state[0] + x]

@@ -1,15 +1,15 @@
 """The simple Transformer against its equations; the laws of all models are in contract_test.py."""
 
 import numpy as np
-import pytest
-import tensorflow as tf
 
 from nmt_zoo import models
 from tests.unit.models.layers_test import (
     close,
     feed_forward_equation,
+    ids,
+    logits_of,
     part,
-    random,
+    random_model,
     softmax,
     weights_of,
 )
@@ -21,19 +21,7 @@ TARGET = np.array([[6, 8, 4, 7, 3]], np.int32)
 
 
 def create(**settings):
-    model = models.create("transformer_simple", 11, 12, **{**TINY, **settings})
-    for index, weight in enumerate(model.trainable_variables):
-        weight.assign(random(*weight.shape, seed=index) * 0.5)
-    return model
-
-
-def ids(array):
-    return tf.constant(array, tf.int32)
-
-
-def logits_of(model, source_ids=SOURCE, target_ids=TARGET):
-    target_in_ids = models.shift_right(ids(target_ids), BOS)
-    return model({"source_ids": ids(source_ids), "target_in_ids": target_in_ids}).numpy()
+    return random_model("transformer_simple", **{**TINY, **settings})
 
 
 def attention_equation(w, queries, memory):
@@ -69,7 +57,7 @@ def test_logits_are_those_of_the_equations():
     model = create()
     target_in_ids = models.shift_right(ids(TARGET), BOS).numpy()
     expected = model_equation(weights_of(model), SOURCE[0], target_in_ids[0])
-    close(logits_of(model)[0], expected, 1e-4)
+    close(logits_of(model, SOURCE, TARGET)[0], expected, 1e-4)
 
 
 def test_positions_beyond_the_last_share_its_vector():
@@ -80,14 +68,14 @@ def test_positions_beyond_the_last_share_its_vector():
         if "positions" in short.path:
             values = np.concatenate([values, values[-1:].repeat(5, axis=0)])
         long.assign(values)
-    close(logits_of(model), logits_of(longest))
+    close(logits_of(model, SOURCE, TARGET), logits_of(longest, SOURCE, TARGET))
     context = model.encode(ids(SOURCE))
     state = model.initial_state(context)
     target_in_ids = models.shift_right(ids(TARGET), BOS)
     for step in range(5):
         output = model.decode_step(target_in_ids[:, step], step, state, context)
         state = output.state
-    close(output.logits, logits_of(model)[:, -1])
+    close(output.logits, logits_of(model, SOURCE, TARGET)[:, -1])
 
 
 def test_fresh_query_and_key_matrices_are_equal_in_a_layer_and_differ_between_layers():
@@ -119,19 +107,3 @@ def test_maps_are_one_head_a_layer_and_one_to_the_source():
         *("decoder/0/self", "decoder/1/self", "decoder/1/cross"),
     ]
     assert {weights.shape[1] for weights in maps.values()} == {1}
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "expected"),
-    [
-        ("num_encoder_layers", 0, "at least 1"),
-        ("num_decoder_layers", 0, "at least 1"),
-        ("width", 0, "at least 1"),
-        ("ffn_width", -1, "at least 1"),
-        ("max_length", 0, "at least 1"),
-        ("dropout", 1.0, r"\[0, 1\)"),
-    ],
-)
-def test_value_out_of_range_is_refused_with_the_range(name, value, expected):
-    with pytest.raises(models.SettingError, match=f"{name} .*{expected}.*{value}"):
-        models.create("transformer_simple", 11, 12, **{name: value})

@@ -16,10 +16,10 @@ from nmt_zoo.models.word_attention import HIDDEN_SCORE, _log_mixture
 from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
 from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.preparation import LengthPlan, WordTable
-from tests.unit.models.layers_test import close, random, softmax, weights_of
+from tests.unit.models.layers_test import close, ids, logits_of, random_model, softmax, weights_of
 from tests.unit.training.expectation_maximisation import textbook
 
-PAD, BOS, EOS = 0, 2, 3
+PAD, EOS = 0, 3
 SOURCE = np.array([[5, 9, 4, 10, 3], [8, 6, 3, 0, 0], [3, 0, 0, 0, 0]], np.int32)
 TARGET = np.array([[6, 8, 4, 3], [7, 3, 0, 0], [6, 7, 7, 3]], np.int32)
 AVERAGES = ("probabilities", "embeddings")
@@ -30,19 +30,7 @@ BOTH = [(average, max_positions) for average in AVERAGES for max_positions in (0
 def create(average="embeddings", max_positions=0, **settings):
     """A tiny model with every weight random."""
     sizes = {"width": 4, "average": average, "max_positions": max_positions, **settings}
-    model = models.create("attention_ibm1", 11, 12, **sizes)
-    for index, weight in enumerate(model.trainable_variables):
-        weight.assign(random(*weight.shape, seed=index))
-    return model
-
-
-def ids(array):
-    return tf.constant(array, tf.int32)
-
-
-def logits_of(model, source_ids=SOURCE, target_ids=TARGET):
-    target_in_ids = models.shift_right(ids(target_ids), BOS)
-    return model({"source_ids": ids(source_ids), "target_in_ids": target_in_ids}).numpy()
+    return random_model("attention_ibm1", 1, **sizes)
 
 
 # The equations
@@ -69,7 +57,7 @@ def distribution_equation(w, average, source, i):
 @pytest.mark.parametrize(("average", "max_positions"), BOTH)
 def test_probabilities_are_those_of_the_equations(average, max_positions):
     model = create(average, max_positions)
-    w, found = weights_of(model), softmax(logits_of(model))
+    w, found = weights_of(model), softmax(logits_of(model, SOURCE, TARGET))
     for source, target, actual in zip(SOURCE, TARGET, found, strict=True):
         source = source[source != PAD]
         for i in range(len(target)):
@@ -78,7 +66,7 @@ def test_probabilities_are_those_of_the_equations(average, max_positions):
 
 @pytest.mark.parametrize("max_positions", [0, 3])
 def test_logits_of_a_mixture_are_log_probabilities(max_positions):
-    logits = logits_of(create("probabilities", max_positions))
+    logits = logits_of(create("probabilities", max_positions), SOURCE, TARGET)
     close(tf.reduce_logsumexp(logits, axis=-1), np.zeros(TARGET.shape))
 
 
@@ -105,7 +93,7 @@ def test_positions_beyond_the_last_share_its_vector():
         if "positions" in few.path:
             values = np.concatenate([values, values[-1:].repeat(5, axis=0)])
         many.assign(values)
-    close(logits_of(short), logits_of(long))
+    close(logits_of(short, SOURCE, TARGET), logits_of(long, SOURCE, TARGET))
     close(short.align(ids(SOURCE), ids(TARGET)), long.align(ids(SOURCE), ids(TARGET)))
 
 
@@ -244,16 +232,3 @@ def test_maps_are_the_alignment():
         maps = model.attention_maps(ids(SOURCE), ids(TARGET))
         assert list(maps) == ["decoder/0/cross"]
         close(maps["decoder/0/cross"][:, 0], model.align(ids(SOURCE), ids(TARGET)), 0)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "expected"),
-    [
-        ("average", "logits", "one of probabilities, embeddings"),
-        ("width", 0, "at least 1"),
-        ("max_positions", -1, "at least 0"),
-    ],
-)
-def test_value_out_of_range_is_refused_with_the_range(name, value, expected):
-    with pytest.raises(models.SettingError, match=f"{name} .*{expected}.*{value}"):
-        models.create("attention_ibm2", 11, 12, **{name: value})

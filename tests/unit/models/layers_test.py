@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from nmt_zoo import models
 from nmt_zoo.models.layers.attention import (
     MaskedMultiHeadAttention,
     MultiHeadAttention,
@@ -189,6 +190,24 @@ def gradients_of(layer, function):
     }
 
 
+def ids(array):
+    return tf.constant(array, tf.int32)
+
+
+def random_model(preset, scale=0.5, **settings):
+    """Makes a model of 11 source and 12 target words with every weight random."""
+    model = models.create(preset, 11, 12, **settings)
+    for index, weight in enumerate(model.trainable_variables):
+        weight.assign(random(*weight.shape, seed=index) * scale)
+    return model
+
+
+def logits_of(model, source_ids, target_ids):
+    inputs = {"source_ids": ids(source_ids)}
+    inputs["target_in_ids"] = models.shift_right(ids(target_ids), 2)
+    return model(inputs).numpy()
+
+
 # Scaled dot-product attention
 
 
@@ -303,20 +322,6 @@ def test_rotation_is_its_equation_and_products_depend_on_distances_only():
     close(here, there, 1e-4)
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
-def test_masked_attention_step_by_step_equals_whole_sequences(positions):
-    layer = randomised(MaskedMultiHeadAttention(D, H, positions=positions, max_distance=2))
-    x = single(random(B, T, D))
-    cache = layer.empty_cache(B)
-    outputs = []
-    for step in range(T):
-        output, *cache = layer.step(x[:, step], *cache)
-        outputs.append(output)
-    close(tf.stack(outputs, axis=1), layer(x)[0])
-    for leaf in cache:
-        assert leaf.shape == (B, H, T, D // H)
-
-
 def test_causal_mask_shows_the_past_and_the_present():
     assert causal_mask(3).numpy()[0, 0].tolist() == [
         [True, False, False],
@@ -401,25 +406,6 @@ def test_decoder_layer_is_its_equations(norm):
     close(output, expected, 1e-4)
     assert self_weights.shape == (B, H, T, T)
     assert cross_weights.shape == (B, H, T, S)
-
-
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_decoder_layer_steps_several_hypotheses_of_a_sentence_against_one_memory(norm):
-    beams = 3
-    layer = randomised(DecoderLayer({**BLOCK, "norm": norm}))
-    x, memory = single(random(B * beams, T, D)), single(random(B, S, D))
-    expected, _, cross = layer(
-        x, tf.repeat(memory, beams, 0), tf.constant(SOURCE_MASK.repeat(beams, 0))
-    )
-    keys, values = layer.cross_attention.project_memory(memory)
-    cache = layer.self_attention.empty_cache(B * beams)
-    for step in range(T):
-        output, cache, weights = layer.step(
-            x[:, step], cache, keys, values, tf.constant(SOURCE_MASK)
-        )
-        close(output, expected[:, step])
-        by_sentence = tf.reshape(cross[:, :, step], (B, beams, H, S))
-        close(weights, tf.transpose(by_sentence, (0, 2, 1, 3)))
 
 
 @pytest.mark.parametrize(
@@ -518,44 +504,6 @@ def test_dropout_goes_on_from_the_state_of_its_generator():
     assert (first != second).any()
     layer.variables[0].assign(state)
     np.testing.assert_array_equal(layer(x, training=True), first)
-
-
-# Every layer
-
-EXAMPLES = {
-    "multi-head": (
-        lambda: MultiHeadAttention(D, H, 0.1),
-        lambda layer, x: layer(x, x, causal_mask(tf.shape(x)[1]))[0],
-    ),
-    "masked": (lambda: MaskedMultiHeadAttention(D, H, 0.1), lambda layer, x: layer(x)[0]),
-    "relative": (
-        lambda: MultiHeadAttention(D, H, positions="relative", max_distance=2),
-        lambda layer, x: layer(x, x)[0],
-    ),
-    "rotary": (
-        lambda: MaskedMultiHeadAttention(D, H, positions="rotary"),
-        lambda layer, x: layer(x)[0],
-    ),
-    "feed-forward": (lambda: FeedForward(D, F, 0.1), lambda layer, x: layer(x)),
-    "encoder": (
-        lambda: EncoderLayer({**BLOCK, "norm": "post"}),
-        lambda layer, x: layer(x, tf.ones_like(x[:, None, None, :, 0], tf.bool))[0],
-    ),
-    "decoder": (
-        lambda: DecoderLayer({**BLOCK, "norm": "pre"}),
-        lambda layer, x: layer(x, x, tf.ones_like(x[:, :, 0], tf.bool))[0],
-    ),
-    "embedding": (
-        lambda: TokenEmbedding(7, D),
-        lambda layer, x: layer(tf.cast(x[:, :, 0] > 0, tf.int32)),
-    ),
-}
-
-
-@pytest.fixture(params=EXAMPLES, ids=str)
-def example(request):
-    create, function = EXAMPLES[request.param]
-    return randomised(create()), function
 
 
 @pytest.mark.parametrize(
