@@ -45,9 +45,6 @@ flags.DEFINE_list("only", [], "Names of the runs. Default: all.")
 flags.DEFINE_list("seeds", ["1"], "Seeds of each run; an ensemble has a model of each.")
 flags.DEFINE_string("data_dir", "data", "Folder for the text, as in train.py.")
 flags.DEFINE_string("runs", "runs", "Folder for the model directories.")
-flags.DEFINE_string(
-    "machine", "", "Flags of train.py for every run that suit the machine, such as its devices."
-)
 
 
 class Runner:
@@ -98,7 +95,7 @@ class Runner:
         directories = {other: self.train(other, "1") for other in sorted(needed)}
         own = [flag.format(self=model_dir, **directories) for flag in experiment.flags]
         where = [f"--seed={seed}", *self.training_text(experiment), f"--model_dir={model_dir}"]
-        self.call(["train.py", *own, *shlex.split(FLAGS.machine), *where])
+        self.call(["train.py", *own, *where])
         return model_dir
 
     def call(self, command: list[str]) -> None:
@@ -157,7 +154,7 @@ class Runner:
             record["scores"] = {s: {name: r[name] for name in figures} for s, r in records.items()}
         language = self.study.dataset.rpartition("_")[2]
         record["data"] = self.study.title
-        if self.study.moses:
+        if self.study.dataset.startswith("multi30k"):
             outputs = read_lines(folder / "beam.out"), read_lines(text.target)
             record["bleu_lowercased_moses"] = published_measure(*outputs, language)
         return record
@@ -197,7 +194,7 @@ def main(argv):
     del argv
     os.chdir(ROOT)
     runner = Runner(FLAGS.study)
-    if runner.study.moses:
+    if FLAGS.study.startswith("multi30k"):
         require("sacremoses")
     for name in chosen(FLAGS.only, [n for n in runner.study.runs if n != "aligner"]):
         is_ensemble = runner.study.runs[name].members

@@ -72,7 +72,6 @@ def parser():
     own.add_argument("--seconds", type=float, default=60.0, help="duration of a load")
 
     own = kind("starting", processes.start_times, model=True, packages=("ctranslate2",))
-    own.add_argument("--root", type=Path, nargs="+", default=[], help="other checkouts")
     own.add_argument("--rounds", type=int, default=5)
 
     own = kind("align", processes.memory_of_align)

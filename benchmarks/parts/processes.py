@@ -25,19 +25,16 @@ NOISE = 0.15  # Share of target words that translate nothing.
 def start_times(arguments, record):
     """Times processes from their start to their first answer, beside `import tensorflow`.
 
-    Every round runs all cases in turns; `--root` names checkouts to measure besides this one.
+    Every round runs all cases in turns.
     """
     model_dir = Path(arguments.model_dir).resolve()
-    cases = {IMPORT: lambda: _seconds(ROOT, "-c", IMPORT)}
-    for root in [ROOT, *map(Path.resolve, arguments.root)]:
-        suffix = "" if root == ROOT else f" of {root.name}"
-        for engine in ("ctranslate2", "tensorflow"):
-            command = (root, "translate.py", f"--model_dir={model_dir}", f"--engine={engine}")
-            name = f"translate.py --engine={engine}{suffix}"
-            cases[name] = lambda command=command: _seconds(*command)
-        cases[f"serve.py --model_dir{suffix}"] = lambda root=root: _seconds_of_server(
-            root, model_dir
-        )
+    cases = {
+        IMPORT: lambda: _seconds("-c", IMPORT),
+        "serve.py": lambda: _seconds_of_server(model_dir),
+    }
+    for engine in ("ctranslate2", "tensorflow"):
+        command = ("translate.py", f"--model_dir={model_dir}", f"--engine={engine}")
+        cases[f"translate.py --engine={engine}"] = lambda command=command: _seconds(*command)
     rounds = [{name: run() for name, run in cases.items()} for _ in range(arguments.rounds)]
     record |= {"rounds": arguments.rounds, "cases": {}}
     for name in cases:
@@ -47,19 +44,19 @@ def start_times(arguments, record):
         print(f"{name}: {seconds:.2f} s, {beside:.2f} of {IMPORT}")
 
 
-def _seconds(root, *command):
+def _seconds(*command):
     """Runs a command with a sentence on standard input to its end; returns the seconds."""
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, *command], cwd=root, input=f"{SENTENCE}\n".encode(), capture_output=True
+        [sys.executable, *command], cwd=ROOT, input=f"{SENTENCE}\n".encode(), capture_output=True
     )
     if done.returncode:
         sys.exit(f"{command} failed: {done.stderr.decode()}")
     return time.monotonic() - began
 
 
-def _seconds_of_server(root, model_dir):
-    server = Server(model_dir, SENTENCE, root)
+def _seconds_of_server(model_dir):
+    server = Server(model_dir, SENTENCE)
     server.kill()
     return server.seconds
 

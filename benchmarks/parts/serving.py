@@ -29,19 +29,18 @@ class Server:
     Args:
         model_dir: of the model.
         line: source text of the first request.
-        root: checkout whose script runs.
 
     Attributes:
         process: `subprocess.Popen`.
         seconds: until the first answer.
     """
 
-    def __init__(self, model_dir, line, root=ROOT):
+    def __init__(self, model_dir, line):
         began = time.monotonic()
         command = [sys.executable, "serve.py", f"--model_dir={Path(model_dir).resolve()}"]
         self.process = subprocess.Popen(
             [*command, "--port=0", "--model_name=model"],
-            cwd=root,
+            cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,
         )

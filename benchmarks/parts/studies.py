@@ -32,8 +32,6 @@ class Study(NamedTuple):
         runs: name -> `Run`.
         searches: name -> flags of translate.py; the last but "replaced" is the run's score.
         pairs: number of training pairs, the first of the text; None: all.
-        moses: whether BLEU is given as papers on the corpus do, too: lower-cased, tokenised by
-            Moses.
     """
 
     title: str
@@ -42,7 +40,6 @@ class Study(NamedTuple):
     runs: dict[str, Run]
     searches: dict[str, tuple[str, ...]]
     pairs: int | None = None
-    moses: bool = False
 
 
 # On one core, because two runs side by side make more updates than one after the other on both.
@@ -122,7 +119,7 @@ def _multi30k(source, target):
     }
     name, title = f"multi30k_{source}_{target}", f"Multi30k {source}-{target}, test_2016_flickr"
     beam = {"beam": ("--beam_size=5",)}
-    return Study(title, name, f"methods/{name}", runs, beam, moses=True)
+    return Study(title, name, f"methods/{name}", runs, beam)
 
 
 # Fewer pieces and more dropout for fewer pairs.

@@ -22,11 +22,6 @@ def records(pattern: str) -> list[dict[str, Any]]:
     return [{"name": path.stem, **json.loads(path.read_text("utf-8"))} for path in paths]
 
 
-def entries(name: str, key: str) -> list[dict[str, Any]]:
-    """Returns the records that a file's record has under a key, each with its `name`."""
-    return [{"name": name, **record} for name, record in read(name)[key].items()]
-
-
 class _Formatter(string.Formatter):
     """`str.format`, where a factor may stand before a format: `{parameters:1e-6 .2f} M`.
 

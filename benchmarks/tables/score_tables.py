@@ -3,7 +3,7 @@
 import statistics
 from functools import partial
 
-from benchmarks.tables.cells import entries, fill, markdown, read, records, table
+from benchmarks.tables.cells import fill, markdown, read, records, table
 
 _GENERAL = {
     "model": "`{model}`",
@@ -141,13 +141,18 @@ def _demo_alignment():
     return table(_DEMO_ALIGNMENT, sorted(rows, key=lambda r: r.get("alignment", {"aer": 2})["aer"]))
 
 
+def _faults():
+    presets = read("faults/kills")["presets"]
+    return table(_FAULTS, [{"name": name, **figures} for name, figures in presets.items()])
+
+
 TABLES = {
     "demo": _demo,
     "results": _general,
     "europarl10k": _europarl,
     "methods": _methods,
     "demo_alignment": _demo_alignment,
-    "faults": lambda: table(_FAULTS, entries("faults/kills", "presets")),
+    "faults": _faults,
     "coursework_words": lambda: ["```", *read("studies/coursework")["words"], "```"],
     # Of finished studies, made from their records.
     **{name: partial(markdown, rows) for name, rows in read("studies/tables").items()},
