@@ -160,7 +160,7 @@ def preset_settings(preset: str, **overrides: Any) -> dict[str, Any]:
     """
     reserved = ("pad_id", "bos_id", "eos_id", "unknown_id", *model_class(preset).corpus_sizes)
     defaults = {n: v for n, v in _keywords(preset).items() if n not in reserved}
-    return {**defaults, **_known(preset)[1], **overrides}
+    return {**defaults, **_entry(preset)[1], **overrides}
 
 
 def model_class(preset: str) -> type[Searchable]:
@@ -168,13 +168,13 @@ def model_class(preset: str) -> type[Searchable]:
 
     Raises `SettingError` if there is no such preset.
     """
-    return _known(preset)[0]
+    return _entry(preset)[0]
 
 
-def _known(preset):
-    known = {**PRESETS, **LANGUAGE_MODELS}
-    require(preset in known, f"unknown model {preset!r}; expected one of {', '.join(known)}")
-    return known[preset]
+def _entry(preset):
+    presets = {**PRESETS, **LANGUAGE_MODELS}
+    require(preset in presets, f"unknown model {preset!r}; expected one of {', '.join(presets)}")
+    return presets[preset]
 
 
 def _keywords(preset):

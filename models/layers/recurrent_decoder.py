@@ -151,21 +151,22 @@ class RecurrentDecoder(keras.layers.Layer):
             if index == 0:
                 new = layer.cell.step(projected, cell_state, fed)
             else:
-                new = layer.step(self._keep(x, kept, index - 1), cell_state)
+                new = layer.step(self._dropped(x, kept, index - 1), cell_state)
             x = new[0]
             new_cells.extend(new)
         if not self.attend_before:
             vectors, weights = self._attend_each(x, context)
-        output = self._keep(self.combine(vectors, x), kept, len(self.stack) - 1)
+        output = self._dropped(self.combine(vectors, x), kept, len(self.stack) - 1)
         new_state = {"cells": new_cells}
         if self.input_feeding:
             new_state["fed"] = output
         return output, new_state, weights
 
-    def _keep(self, x, kept, place):
+    def _dropped(self, x, kept, index):
+        """Applies the dropout of a layer, `kept` as of `step`."""
         if kept is None:
             return x
-        return multiply(x, ops.split(kept, len(self.stack), axis=-1)[place])
+        return multiply(x, ops.split(kept, len(self.stack), axis=-1)[index])
 
     def call(
         self,
@@ -217,9 +218,9 @@ class RecurrentDecoder(keras.layers.Layer):
         def step(x, leaves):
             x, kept = ops.split(x, [width], axis=-1) if training else (x, None)
             output, new, _ = self.step(x, keras.tree.pack_sequence_as(state, leaves), context, kept)
-            found = {"top": new["cells"][-self.num_states], "output": output}
-            found = ops.concatenate([found[name] for name in wanted], axis=-1)
-            return found, keras.tree.flatten(new)
+            vectors = {"top": new["cells"][-self.num_states], "output": output}
+            outputs = ops.concatenate([vectors[name] for name in wanted], axis=-1)
+            return outputs, keras.tree.flatten(new)
 
         outputs, _ = scan_over_time(step, inputs, keras.tree.flatten(state))
         return ops.split(outputs, len(wanted), axis=-1)
@@ -227,5 +228,5 @@ class RecurrentDecoder(keras.layers.Layer):
     def _dropout_factors(self, gates):
         """Draws `kept` of `step` for all positions, before the loop, to keep the loop stateless."""
         ones = ops.ones((*ops.shape(gates)[:2], self.units), gates.dtype)
-        places = [self.dropout] * (len(self.stack) - 1) + [self.output_dropout]
-        return ops.concatenate([place(ones, training=True) for place in places], axis=-1)
+        layers = [self.dropout] * (len(self.stack) - 1) + [self.output_dropout]
+        return ops.concatenate([dropout(ones, training=True) for dropout in layers], axis=-1)
