@@ -66,18 +66,3 @@ def _same_seed_for_every_test():
     import keras
 
     keras.utils.set_random_seed(7)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _graphs_end_with_their_module():
-    """Frees the graphs of a module, which TensorFlow's registry of gradients would hold for ever.
-
-    Every function that another one has called is registered there, with its graph.
-    """
-    yield
-    from tensorflow.python.framework import ops
-
-    registry = ops.gradient_registry._registry
-    for name in [name for name in registry if name.startswith("PartitionedCall-")]:
-        del registry[name]
-    gc.collect()
