@@ -94,30 +94,6 @@ def test_log_prob_is_the_models_own_score_of_the_output(model, beam_size):
         assert found.scores[row, k] == pytest.approx(found.log_probs[row, k] / normaliser, abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"positions": "relative", "max_distance": 2, "share_layers": "cycle"},
-        {"positions": "rotary"},
-    ],
-    ids=lambda settings: settings["positions"],
-)
-def test_log_prob_is_the_score_of_the_output_with_positions_inside_attention(settings):
-    keras.utils.set_random_seed(3)
-    layers = {"num_encoder_layers": 2, "num_decoder_layers": 2}
-    model = models.create("transformer_tiny", 8, 8, **{**TINY, **layers}, ffn_width=16, **settings)
-    for weight in model.trainable_variables:
-        weight.assign(weight * 1.5)
-    found = search(model, beam_size=4, limit=6)
-    model.precompute()
-    precomputed = search(model, beam_size=4, limit=6)
-    np.testing.assert_array_equal(precomputed.ids, found.ids)
-    np.testing.assert_allclose(precomputed.scores, found.scores, atol=1e-5)
-    for row, source in enumerate(SOURCE.numpy()):
-        expected = log_probs(model, source, [tokens(ids) for ids in found.ids[row]])
-        np.testing.assert_allclose(found.log_probs[row], expected, atol=1e-4)
-
-
 def test_neighbours_and_padding_change_nothing(model):
     limits = tf.constant([3, 7, 5])
     together = search(model, tf.pad(SOURCE, [[0, 0], [0, 3]]), limit=limits)
