@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.decoding.alignment.aligner import Aligner
+from nmt_zoo.decoding.explorer.sentence import maps_of
 from nmt_zoo.decoding.pictures.attention_pictures import save_attention, title_of, usual_layer
 from nmt_zoo.decoding.pictures.embedding_pictures import embedding_points, save_points
 from nmt_zoo.decoding.scoring import Scorer
@@ -32,10 +32,10 @@ class Translations(list):
     translations, each divided by its length penalty.
     """
 
-    def __init__(self, found: list[Any], sources: list[str], model: "TrainedModel"):
-        super().__init__(translation.text for translation in found)
+    def __init__(self, hypotheses: list[Any], sources: list[str], model: "TrainedModel"):
+        super().__init__(translation.text for translation in hypotheses)
         self.sources = sources
-        self.scores = [translation.score for translation in found]
+        self.scores = [translation.score for translation in hypotheses]
         self._model = model
 
     def _repr_html_(self) -> str:
@@ -147,14 +147,14 @@ class TrainedModel:
         lines = [lines] if isinstance(lines, str) else list(lines)
         translator = self._once(self._translator, beam_size=beam_size, **options)
         translator.check_known(lines, "the lines")
-        found = [best for best, *_ in translator.translate(lines)]
-        for number, best in enumerate(found, start=1):
+        hypotheses = [best for best, *_ in translator.translate(lines)]
+        for number, best in enumerate(hypotheses, start=1):
             if best.problem:
                 raise UserError(f"line {number} cannot be translated: {best.problem}")
-        return Translations(found, lines, self)
+        return Translations(hypotheses, lines, self)
 
     def _translator(self, **options):
-        copies = all(each.config()["options"].get("copy_share") for each in self._directories)
+        copies = all(run.config()["options"].get("copy_share") for run in self._directories)
         text = TrainingText.read(self._directories[0].training_text_path)
         return Translator.of(
             self.keras_model,
@@ -183,11 +183,11 @@ class TrainedModel:
         """
         _check_pairs(sources, targets)
         scorer = self._once(Scorer, self.keras_model, self.tokenizer, name=self._name)
-        found = scorer.score(list(sources), list(targets))
-        for number, scored in enumerate(found, start=1):
+        pairs = scorer.score(list(sources), list(targets))
+        for number, scored in enumerate(pairs, start=1):
             if scored.problem:
                 raise UserError(f"line {number} cannot be scored: {scored.problem}")
-        return [scored.log_prob for scored in found]
+        return [scored.log_prob for scored in pairs]
 
     def align(
         self, sources: Sequence[str], targets: Sequence[str], **options: Any
@@ -215,10 +215,9 @@ class TrainedModel:
         texts = source, target
         sides = self.tokenizer[1:]
         ids = [side.encode([text])[0] for side, text in zip(sides, texts, strict=True)]
-        maps = self.keras_model.attention_maps(*(tf.constant([row], tf.int32) for row in ids))
+        maps = maps_of(self.keras_model, *ids)
         if not maps:
             raise UserError(f"{self._name} has no attention, so there is nothing to draw")
-        maps = {name: weights[0].numpy() for name, weights in maps.items()}
         tokens = [side.pieces(row) for side, row in zip(sides, ids, strict=True)]
         return Attention(maps, *tokens, texts, f"{self.config['model']} of {self.model_dir}")
 

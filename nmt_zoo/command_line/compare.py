@@ -115,59 +115,59 @@ class Arguments(flag_values.Arguments):
     save_scores: str = flag(_RESULTS, "", "JSON file for the figures.")
 
 
-def check_flags(asked: Arguments) -> None:
+def check_flags(flags: Arguments) -> None:
     """Raises `UserError` if flags contradict each other or something is missing."""
-    asked.check()
-    number = len(asked.outputs)
-    if not _FEWEST <= number <= _MOST or not all(asked.outputs):
-        found = shortened(",".join(asked.outputs))
+    flags.check()
+    number = len(flags.outputs)
+    if not _FEWEST <= number <= _MOST or not all(flags.outputs):
+        paths = shortened(",".join(flags.outputs))
         raise UserError(
             f"--outputs: expected {_FEWEST} to {_MOST} files with commas between them, found "
-            f"{sum(map(bool, asked.outputs))}: {found}"
+            f"{sum(map(bool, flags.outputs))}: {paths}"
         )
-    if len({*map(os.path.realpath, asked.outputs)}) < number:
+    if len({*map(os.path.realpath, flags.outputs)}) < number:
         raise UserError("--outputs: the same file is given twice; give each system once")
-    names = asked.names
+    names = flags.names
     if names and (len(names) != number or not all(names) or len({*names}) < number):
         raise UserError(
             f"--names: expected {number} different names, one for each of --outputs, found "
             f"{shortened(','.join(names))}"
         )
-    check_metrics(asked.metrics)
-    check_bleu_tokenizer(asked.tokenize)
-    texts = asked.source, asked.reference, asked.train_source, asked.train_target
-    inputs = [*asked.outputs, *itertools.chain.from_iterable(text.split(",") for text in texts)]
-    check_outputs(filter(None, (asked.page, asked.save_scores)), filter(None, inputs))
+    check_metrics(flags.metrics)
+    check_bleu_tokenizer(flags.tokenize)
+    texts = flags.source, flags.reference, flags.train_source, flags.train_target
+    inputs = [*flags.outputs, *itertools.chain.from_iterable(text.split(",") for text in texts)]
+    check_outputs(filter(None, (flags.page, flags.save_scores)), filter(None, inputs))
 
 
-def system_names(asked: Arguments) -> list[str]:
+def system_names(flags: Arguments) -> list[str]:
     """Returns --names, or the names of the files, with folders if they would be equal."""
-    files = [os.path.basename(path) for path in asked.outputs]
-    return asked.names or (files if len({*files}) == len(files) else asked.outputs)
+    files = [os.path.basename(path) for path in flags.outputs]
+    return flags.names or (files if len({*files}) == len(files) else flags.outputs)
 
 
-def read_texts(asked: Arguments) -> tuple[list[int], Texts, list[str]]:
+def read_texts(flags: Arguments) -> tuple[list[int], Texts, list[str]]:
     """Reads all texts of one test set.
 
     Returns the line numbers, from 1, of all lines with a reference; the texts of these lines; and
     remarks on what is left out.
     """
-    text = open_text(asked.source, reference=asked.reference)
+    text = open_text(flags.source, reference=flags.reference)
     source = text.read(text.size)
     if len(text.references) > 1:
         raise UserError(
-            f"{asked.reference}: holds {len(text.references)} references; give a file with one"
+            f"{flags.reference}: holds {len(text.references)} references; give a file with one"
         )
-    paths = zip(system_names(asked), asked.outputs, strict=True)
-    outputs = {name: other_translation(path, asked.source, source) for name, path in paths}
+    paths = zip(system_names(flags), flags.outputs, strict=True)
+    outputs = {name: other_translation(path, flags.source, source) for name, path in paths}
     every = Texts(source, text.references[0], outputs)
-    kept = [n for n, line in enumerate(every.reference) if not is_blank(line)]
-    said = remarks(
+    scored = [n for n, line in enumerate(every.reference) if not is_blank(line)]
+    warnings = remarks(
         [every.reference],
         [*itertools.chain(*outputs.values())],
-        "bleu" in asked.metrics and asked.tokenize == AUTO,
+        "bleu" in flags.metrics and flags.tokenize == AUTO,
     )
-    return [n + 1 for n in kept], every.of(kept), said
+    return [n + 1 for n in scored], every.of(scored), warnings
 
 
 class Splitters:
@@ -176,9 +176,9 @@ class Splitters:
     Attributes: `names`, the tokenisations of (source, target); `reasons`, lines of text.
     """
 
-    def __init__(self, asked: Arguments, lines: Texts):
-        self.names, self.reasons = (asked.tokenize, asked.tokenize), []
-        if asked.tokenize == AUTO:
+    def __init__(self, flags: Arguments, lines: Texts):
+        self.names, self.reasons = (flags.tokenize, flags.tokenize), []
+        if flags.tokenize == AUTO:
             target, reason = bleu_tokenizer([lines.reference])
             self.names = bleu_tokenizer([lines.source])[0], target
             self.reasons = [reason] if reason else []
@@ -201,21 +201,21 @@ def folded(words: Texts, fold: Callable[[str], str]) -> Texts:
 
 
 def read_training(
-    asked: Arguments, split: Splitters, fold: Callable[[str], str]
+    flags: Arguments, split: Splitters, fold: Callable[[str], str]
 ) -> tuple[list[list[str]], list[list[str]]]:
     """Returns the words of the training text, (source, target); the source may be empty."""
-    if asked.train_source:
-        sides = ParallelText.read(asked.train_source, asked.train_target).lines
+    if flags.train_source:
+        sides = ParallelText.read(flags.train_source, flags.train_target).lines
     else:
-        sides = ([], open_target(("", asked.train_target)) if asked.train_target else [])
+        sides = ([], open_target(("", flags.train_target)) if flags.train_target else [])
     with Progress("reading the training text", sum(map(len, sides)), "lines") as progress:
 
         def words(lines, splitter):
-            found = []
+            divided = []
             for line in lines:
-                found.append([sys.intern(fold(word)) for word in splitter(line)])
+                divided.append([sys.intern(fold(word)) for word in splitter(line)])
                 progress.update(1)
-            return found
+            return divided
 
         source, target = sides
         return words(source, split.source), words(target, split.target)
@@ -231,11 +231,11 @@ def align(words: Texts, training: tuple[list, list]) -> Links:
     distinct = sorted(dict(zip(keys, texts, strict=True)).items())
     pairs = [pair for _, text in distinct for pair in zip(words.source, text, strict=True)]
     is_short = [max(map(len, pair)) <= _LONGEST_PAIR for pair in pairs]
-    known = [*zip(*training, strict=True)] if training[0] else []
+    trained = [*zip(*training, strict=True)] if training[0] else []
     aligned = [pair if short else ([], []) for pair, short in zip(pairs, is_short, strict=True)]
-    links = text_alignment.usual_links(list(zip(*known, *aligned, strict=True)))
-    found = zip(itertools.islice(links, len(known), None), is_short, strict=True)
-    linked = ({source for source, _ in pair} if short else None for pair, short in found)
+    links = text_alignment.usual_links(list(zip(*trained, *aligned, strict=True)))
+    links = zip(itertools.islice(links, len(trained), None), is_short, strict=True)
+    linked = ({source for source, _ in pair} if short else None for pair, short in links)
     of_key = {key: [*itertools.islice(linked, len(text))] for key, text in distinct}
     reference, *outputs = (of_key[key] for key in keys)
     return Links(reference, dict(zip(words.outputs, outputs, strict=True)))
@@ -245,11 +245,11 @@ def table_lines(table: Table) -> list[str]:
     """Formats a table as lines of text, with its columns aligned."""
     rows = [[*map(without_controls, row)] for row in (table.head, *table.rows)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    found = []
+    lines = []
     for row in rows:
         cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
-        found.append("  ".join([row[0].ljust(widths[0]), *cells[1:]]).rstrip())
-    return [table.title, *found, *(f"({without_controls(note)})" for note in table.notes), ""]
+        lines.append("  ".join([row[0].ljust(widths[0]), *cells[1:]]).rstrip())
+    return [table.title, *lines, *(f"({without_controls(note)})" for note in table.notes), ""]
 
 
 def example_lines(
@@ -272,53 +272,55 @@ def example_lines(
             yield ""
 
 
-def record_of(asked: Arguments, split: Splitters, report: dict[str, Any]) -> dict[str, Any]:
+def record_of(flags: Arguments, split: Splitters, report: dict[str, Any]) -> dict[str, Any]:
     """Returns the entries of --save_scores; numbers are rounded to four digits."""
     figures = json.loads(json.dumps(report), parse_float=lambda text: round(float(text), 4))
     names = ("source", "reference", "outputs", "train_source", "train_target", "lowercase")
     return {
-        **{name: getattr(asked, name) for name in names},
+        **{name: getattr(flags, name) for name in names},
         "tokenize": list(split.names),
         **figures,
         "machine": machine(),
     }
 
 
-def main(asked: Arguments) -> int:
-    """Reads the texts; writes the comparison if asked, and prints it."""
-    check_flags(asked)
-    numbers, lines, said = read_texts(asked)
-    split = Splitters(asked, lines)
-    said += split.reasons
-    fold = str.lower if asked.lowercase else str
+def main(flags: Arguments) -> int:
+    """Reads the texts; writes the comparison if flags, and prints it."""
+    check_flags(flags)
+    numbers, lines, warnings = read_texts(flags)
+    split = Splitters(flags, lines)
+    warnings += split.reasons
+    fold = str.lower if flags.lowercase else str
     written = split.words(lines)
     words = folded(written, fold)
-    training = read_training(asked, split, fold)
+    training = read_training(flags, split, fold)
     links = align(words, training)
     counts = collections.Counter(itertools.chain.from_iterable(training[1] or words.reference))
-    options = {"lowercase": asked.lowercase, "tokenize": split.names[1]}
+    options = {"lowercase": flags.lowercase, "tokenize": split.names[1]}
     with Progress("scoring", 2 * len(lines.outputs) * len(numbers), "translations") as progress:
         report = compare(
             *(lines, words, links, counts),
-            metrics=asked.metrics,
+            metrics=flags.metrics,
             progress=progress.update,
             **options,
         )
         chrf = chrf_by_system(lines, progress.update)
-    found = [*tables(report, "the training text" if training[1] else "the reference itself")]
-    if asked.page:
-        title = f"Translations of {os.path.basename(asked.source)}"
+    shown = [*tables(report, "the training text" if training[1] else "the reference itself")]
+    if flags.page:
+        title = f"Translations of {os.path.basename(flags.source)}"
         sentences = (
             sentence_html(number, lines, written, chrf, place, fold)
             for place, number in enumerate(numbers)
         )
-        write_text(asked.page, comparison_page(title, said, report, found, sentences))
-    if asked.save_scores:
-        write_json(asked.save_scores, record_of(asked, split, report))
-    print(*said, sep="\n", end="\n" * bool(said), file=sys.stderr)
-    console.write_result(*itertools.chain.from_iterable(map(table_lines, found)))
-    console.write_result(*example_lines(numbers, lines, chrf, asked.examples))
-    for path in filter(None, (asked.page, asked.save_scores)):
+        write_text(
+            flags.page, comparison_page(title, warnings, report["systems"], shown, sentences)
+        )
+    if flags.save_scores:
+        write_json(flags.save_scores, record_of(flags, split, report))
+    print(*warnings, sep="\n", end="\n" * bool(warnings), file=sys.stderr)
+    console.write_result(*itertools.chain.from_iterable(map(table_lines, shown)))
+    console.write_result(*example_lines(numbers, lines, chrf, flags.examples))
+    for path in filter(None, (flags.page, flags.save_scores)):
         print(f"wrote {path}")
     return 0
 

@@ -23,8 +23,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
-
 from nmt_zoo import models
 from nmt_zoo.command_line import console, flag_values
 from nmt_zoo.command_line.flag_values import flag, language_flag, number_or, shortened
@@ -42,7 +40,7 @@ from nmt_zoo.decoding.alignment.head_summaries import (
     table_of,
 )
 from nmt_zoo.decoding.alignment.links import parse_gold, read_gold
-from nmt_zoo.decoding.explorer.sentence import SentenceExplorer
+from nmt_zoo.decoding.explorer.sentence import SentenceExplorer, maps_of
 from nmt_zoo.decoding.explorer.text_pages import write_page, write_pages
 from nmt_zoo.decoding.pictures import attention_numbers
 from nmt_zoo.decoding.pictures.architecture_pictures import (
@@ -51,11 +49,9 @@ from nmt_zoo.decoding.pictures.architecture_pictures import (
     save_preset,
 )
 from nmt_zoo.decoding.pictures.attention_pictures import (
-    check_choice,
-    check_kind,
+    choose,
     save_attention,
     title_of,
-    usual_layer,
 )
 from nmt_zoo.decoding.pictures.head_pictures import save_heads
 from nmt_zoo.decoding.pictures.tree_pictures import save_tree
@@ -190,271 +186,242 @@ class Arguments(flag_values.Arguments):
         return bool(self.given & {*_CHOICE})
 
 
-def one_model_dir(asked: Arguments) -> str:
+def one_model_dir(flags: Arguments) -> str:
     """Returns the --model_dir; raises `UserError` unless there is exactly one."""
-    if len(asked.model_dir) != 1:
-        raise UserError(f"expected one --model_dir, found {len(asked.model_dir)}")
-    return asked.model_dir[0]
+    if len(flags.model_dir) != 1:
+        raise UserError(f"expected one --model_dir, found {len(flags.model_dir)}")
+    return flags.model_dir[0]
 
 
-def gold_of(asked: Arguments, pair: list[int]) -> Any:
-    """Returns --gold_links for sentences with these numbers of words, or None."""
-    if not asked.gold_links:
-        return None
-    return parse_gold(asked.gold_links, "--gold_links", pair=pair)
-
-
-def chosen_map(asked: Arguments) -> tuple[Any, Any]:
+def chosen_map(flags: Arguments) -> tuple[Any, Any]:
     """Returns (--layer, --head) as numbers or words; the layer is None if it is not given."""
-    return number_or("layer", asked.layer, "all"), number_or("head", asked.head, "mean", "all")
+    return number_or("layer", flags.layer, "all"), number_or("head", flags.head, "mean", "all")
 
 
-def check_maps(asked: Arguments, model: Any, name: str) -> dict[str, Any]:
+def check_maps(flags: Arguments, model: Any, name: str) -> dict[str, Any]:
     """Checks --attention, --layer and --head; returns them as `save_attention` takes them."""
-    of_nothing = model.attention_maps(*[tf.constant([[EOS_ID]])] * 2)
-    check_kind(of_nothing, asked.attention, name)
-    layer, head = chosen_map(asked)
-    if layer is None:
-        layer = usual_layer(of_nothing, asked.attention)
-    layer, head = (None if value == "all" else value for value in (layer, head))
-    check_choice(of_nothing, asked.attention, layer, head)
-    return {"kind": asked.attention, "layer": layer, "head": head}
+    return choose(maps_of(model, [EOS_ID], [EOS_ID]), flags.attention, *chosen_map(flags), name)
 
 
-def translated(asked: Arguments, model: Any, tokenizer: Any, config: dict[str, Any]) -> tuple:
-    """Returns the ids of --source and of its translation, and both as text."""
+def translated(flags: Arguments, model: Any, tokenizer: Any, config: dict[str, Any]) -> tuple:
+    """Returns the ids of --source and of its translation, their tokens, and both as text."""
     translator = Translator.of(model, tokenizer, length_penalty=config["length_penalty"])
-    translator.check_known([asked.source], "--source")
-    ids = tokenizer.source.encode([asked.source])
+    translator.check_known([flags.source], "--source")
+    ids = tokenizer.source.encode([flags.source])
     if len(ids[0]) < 2:
         raise UserError("--source is empty; there is nothing to draw")
-    if asked.target:
-        ids += tokenizer.target.encode([asked.target])
+    target = flags.target
+    if target:
+        ids += tokenizer.target.encode([target])
     else:
-        best = translator.translate([asked.source])[0][0]
+        best = translator.translate([flags.source])[0][0]
         if best.problem:
             raise UserError(f"--source: cannot be translated: {best.problem}; give --target")
-        print(best.text)
+        target = best.text
+        print(target)
         ids.append(best.ids)
-    return ids, (asked.source, asked.target or best.text)
-
-
-def draw_attention(asked: Arguments) -> None:
-    """Draws the attention between a sentence and its translation; translates it if needed."""
-    if asked.output.lower().endswith(".html"):
-        explore_sentence(asked)
-        return
-    path, as_numbers = (
-        one_model_dir(asked),
-        asked.output.lower().endswith(attention_numbers.ENDINGS),
-    )
-    if as_numbers:
-        check_numbers(asked)
-    else:
-        console.check_picture("output", asked.output, (".html", *attention_numbers.ENDINGS))
-    model, tokenizer, config = ModelDirectory(path).load(languages=asked.languages)
-    choice = check_maps(asked, model, f"{path}: this {config['model']}")
-    ids, texts = translated(asked, model, tokenizer, config)
-    maps = model.attention_maps(*(tf.constant([row], tf.int32) for row in ids))
-    maps = {name: weights[0].numpy() for name, weights in maps.items()}
-    name = f"{config['model']} of {path}"
-    title = title_of(name, maps, **choice)
     tokens = [vocabulary.pieces(row) for vocabulary, row in zip(tokenizer[1:], ids, strict=True)]
-    gold = None
-    if asked.gold_links:
-        maps, tokens = word_maps(maps, tokenizer, (asked.source, asked.target))
-        gold = gold_of(asked, [len(words) - 1 for words in tokens])
-    with console.picture("output", asked.output):
+    return ids, tokens, (flags.source, target)
+
+
+def draw_attention(flags: Arguments) -> None:
+    """Draws the attention between a sentence and its translation; translates it if needed."""
+    path = one_model_dir(flags)
+    as_numbers = flags.output.lower().endswith(attention_numbers.ENDINGS)
+    if as_numbers:
+        check_numbers(flags)
+    else:
+        console.check_picture("output", flags.output, (".html", *attention_numbers.ENDINGS))
+    model, tokenizer, config = ModelDirectory(path).load(languages=flags.languages)
+    name = f"{config['model']} of {path}"
+    choice = check_maps(flags, model, f"{path}: this {config['model']}")
+    ids, tokens, texts = translated(flags, model, tokenizer, config)
+    maps = maps_of(model, *ids)
+    choice["title"], gold = title_of(name, maps, **choice), None
+    if flags.gold_links:
+        maps, tokens = word_maps(maps, tokenizer, (flags.source, flags.target))
+        sizes = [len(words) - 1 for words in tokens]
+        gold = parse_gold(flags.gold_links, "--gold_links", pair=sizes)
+    with console.picture("output", flags.output):
         if as_numbers:
-            attention_numbers.save_numbers(maps, *tokens, asked.output, model=name, gold=gold)
+            attention_numbers.save_numbers(maps, *tokens, flags.output, model=name, gold=gold)
             return
-        save_attention(
-            maps,
-            *tokens,
-            asked.output,
-            **choice,
-            merge_subwords=asked.merge_subwords and gold is None,
-            gold=gold,
-            title=title,
-            texts=texts,
-        )
+        choice["merge_subwords"] = flags.merge_subwords and gold is None
+        save_attention(maps, *tokens, flags.output, **choice, gold=gold, texts=texts)
 
 
-def draw_tree(asked: Arguments) -> None:
+def draw_tree(flags: Arguments) -> None:
     """Draws the phrases or rules that a translation of a sentence is made of."""
-    path = one_model_dir(asked)
-    console.check_picture("output", asked.output)
-    model, tokenizer, config = ModelDirectory(path).load(languages=asked.languages)
+    path = one_model_dir(flags)
+    console.check_picture("output", flags.output)
+    model, tokenizer, config = ModelDirectory(path).load(languages=flags.languages)
     if not model.decoder_class:
         raise UserError(
             f"--attention=tree: {path}: this {config['model']} translates token by token; only "
             "phrase_based and hiero translate by phrases"
         )
-    ids, texts = translated(asked, model, tokenizer, config)
-    found = model.decoder().explain(*ids)
-    if found is None:
+    ids, tokens, texts = translated(flags, model, tokenizer, config)
+    derivation = model.decoder().explain(*ids)
+    if derivation is None:
         raise UserError("--target: it is empty, or far too long or too short for the source")
-    words = [
-        vocabulary.pieces(row)[:-1] for vocabulary, row in zip(tokenizer[1:], ids, strict=True)
-    ]
-    with console.picture("output", asked.output):
+    words = [side[:-1] for side in tokens]
+    with console.picture("output", flags.output):
         title = f"{config['model']} of {path}: {texts[1]}"
-        save_tree(found.phrases, *words, asked.output, title=title)
+        save_tree(derivation.phrases, *words, flags.output, title=title)
 
 
-def check_numbers(asked: Arguments) -> None:
+def check_numbers(flags: Arguments) -> None:
     """Raises `UserError` if numbers cannot be written to --output or flags choose among them."""
     for name in (*_CHOICE, "merge_subwords"):
-        if name in asked.given:
+        if name in flags.given:
             raise UserError(
-                f"--{name}: {asked.output} holds every map of the tokens; leave out --{name}"
+                f"--{name}: {flags.output} holds every map of the tokens; leave out --{name}"
             )
-    check_writable(asked.output)
+    check_writable(flags.output)
 
 
-def load_explorers(asked: Arguments) -> list[SentenceExplorer]:
+def load_explorers(flags: Arguments) -> list[SentenceExplorer]:
     """Loads every --model_dir; checks the flags that choose what a page shows first."""
-    if not asked.model_dir:
+    if not flags.model_dir:
         raise UserError("expected at least one --model_dir, found none")
-    check_writable(asked.output)
+    check_writable(flags.output)
     explorers = []
-    for path in asked.model_dir:
-        model, tokenizer, config = ModelDirectory(path).load(languages=asked.languages)
-        if asked.has_choice:
-            check_maps(asked, model, f"{path}: this {config['model']}")
+    for path in flags.model_dir:
+        model, tokenizer, config = ModelDirectory(path).load(languages=flags.languages)
+        if flags.has_choice:
+            check_maps(flags, model, f"{path}: this {config['model']}")
         name = f"{config['model']} of {path}"
         penalty = config["length_penalty"]
         explorers.append(SentenceExplorer(model, tokenizer, name, length_penalty=penalty))
     return explorers
 
 
-def first_view(asked: Arguments) -> dict[str, Any]:
+def first_view(flags: Arguments) -> dict[str, Any]:
     """Returns what a page shows first, as far as flags choose it."""
-    layer, head = (None if value == "all" else value for value in chosen_map(asked))
-    view = {"layer": layer, "head": head, "merge": asked.merge_subwords}
-    if asked.has_choice:
-        view["kind"] = asked.attention
+    layer, head = (None if value == "all" else value for value in chosen_map(flags))
+    view = {"layer": layer, "head": head, "merge": flags.merge_subwords}
+    if flags.has_choice:
+        view["kind"] = flags.attention
     return view
 
 
-def explore_sentence(asked: Arguments) -> None:
+def explore_sentence(flags: Arguments) -> None:
     """Writes a page on which to explore the attention of --source."""
-    explorers = load_explorers(asked)
-    texts = asked.source, asked.target
-    gold = gold_of(asked, [len(split_words(text)) for text in texts])
+    explorers = load_explorers(flags)
+    texts, gold = (flags.source, flags.target), None
+    if flags.gold_links:
+        sizes = [len(split_words(text)) for text in texts]
+        gold = parse_gold(flags.gold_links, "--gold_links", pair=sizes)
     for explorer in explorers:
-        explorer.translator.check_known([asked.source], "--source")
+        explorer.translator.check_known([flags.source], "--source")
     models = [explorer.explore(*texts, gold=gold) for explorer in explorers]
-    if not asked.target:
+    if not flags.target:
         console.write_result(*(model["target"]["text"] for model in models))
-    view = first_view(asked)
-    write_page(asked.output, models, {**view, "merge": view["merge"] or gold is not None})
-    print(f"wrote {asked.output}")
+    view = first_view(flags)
+    write_page(flags.output, models, {**view, "merge": view["merge"] or gold is not None})
+    print(f"wrote {flags.output}")
 
 
-def explore_text(asked: Arguments) -> None:
+def explore_text(flags: Arguments) -> None:
     """Writes pages on which to explore the attention of each line of --input, and their index."""
-    if not asked.output.lower().endswith(".html"):
-        raise UserError(f"--output={asked.output}: --input needs a name that ends in .html")
-    check_outputs([asked.output], filter(None, (asked.input, asked.target_input)))
-    if asked.target_input:
-        sources, targets = map(list, open_split((asked.input, asked.target_input)))
-    elif is_tsv(asked.input):
-        raise UserError(f"{asked.input}: a .tsv has two sides; give it as --target_input, too")
+    if not flags.output.lower().endswith(".html"):
+        raise UserError(f"--output={flags.output}: --input needs a name that ends in .html")
+    check_outputs([flags.output], filter(None, (flags.input, flags.target_input)))
+    if flags.target_input:
+        sources, targets = map(list, open_split((flags.input, flags.target_input)))
+    elif is_tsv(flags.input):
+        raise UserError(f"{flags.input}: a .tsv has two sides; give it as --target_input, too")
     else:
-        sources, targets = read_lines(asked.input), None
+        sources, targets = read_lines(flags.input), None
     if not sources:
-        raise UserError(f"{asked.input} is empty; there is nothing to draw")
-    explorers = load_explorers(asked)
+        raise UserError(f"{flags.input} is empty; there is nothing to draw")
+    explorers = load_explorers(flags)
     for explorer in explorers:
-        explorer.translator.check_known(sources, asked.input)
-    missing = write_pages(asked.output, explorers, sources, targets, first_view(asked))
+        explorer.translator.check_known(sources, flags.input)
+    missing = write_pages(flags.output, explorers, sources, targets, first_view(flags))
     more = f"; {missing:,} of them have no page; the index gives the reasons" if missing else ""
-    print(f"wrote {asked.output}, an index of the pages of {len(sources):,} lines{more}")
+    print(f"wrote {flags.output}, an index of the pages of {len(sources):,} lines{more}")
 
 
-def check_heads(asked: Arguments) -> None:
-    """Raises `UserError` if flags of --heads contradict each other or something is missing."""
-    console.check_picture("heads", asked.heads)
-    inputs = asked.input, asked.target_input, asked.gold
-    check_outputs(filter(None, (asked.heads, asked.save_scores)), filter(None, inputs))
-
-
-def draw_heads(asked: Arguments) -> None:
+def draw_heads(flags: Arguments) -> None:
     """Summarises every attention head over a text, as a picture and a table."""
-    check_heads(asked)
-    path = one_model_dir(asked)
-    names = asked.input, asked.target_input
+    console.check_picture("heads", flags.heads)
+    inputs = flags.input, flags.target_input, flags.gold
+    check_outputs(filter(None, (flags.heads, flags.save_scores)), filter(None, inputs))
+    path = one_model_dir(flags)
+    names = flags.input, flags.target_input
     lines = open_split(names)
     gold = linker = None
-    if asked.gold:
+    if flags.gold:
         pairs = [tuple(len(split_words(x)) for x in pair) for pair in zip(*lines, strict=True)]
-        gold = read_gold(asked.gold, pairs=pairs)
+        gold = read_gold(flags.gold, pairs=pairs)
     directory = ModelDirectory(path)
-    model, tokenizer, config = directory.load(languages=asked.languages)
-    if asked.links_from:
-        linking, its_tokenizer, its_config = ModelDirectory(asked.links_from).load()
-        its_name = f"the {its_config['model']} of {asked.links_from}"
-        linker = Aligner(linking, its_tokenizer, name=its_name)
+    model, tokenizer, config = directory.load(languages=flags.languages)
+    if flags.links_from:
+        linking_model, linking_tokenizer, linking_config = ModelDirectory(flags.links_from).load()
+        linking_name = f"the {linking_config['model']} of {flags.links_from}"
+        linker = Aligner(linking_model, linking_tokenizer, name=linking_name)
     name = f"{config['model']} of {path}"
-    found = summarise_heads(
+    summary = summarise_heads(
         model, tokenizer, (names, lines), name=f"the {name}", gold=gold, linker=linker
     )
-    for problem in found.problems():
+    for problem in summary.problems():
         print(problem, file=sys.stderr)
     title = (
-        f"{name}: attention over {found.pairs:,} sentence pairs by layer (row) and head (column)"
+        f"{name}: attention over {summary.pairs:,} sentence pairs by layer (row) and head (column)"
     )
-    with console.picture("heads", asked.heads):
-        save_heads(found.heads, asked.heads, title=title)
-    if asked.save_scores:
+    with console.picture("heads", flags.heads):
+        save_heads(summary.heads, flags.heads, title=title)
+    if flags.save_scores:
         names = ("input", "target_input", "gold", "links_from", "save_scores")
-        settings = {name: getattr(asked, name) for name in names}
+        settings = {name: getattr(flags, name) for name in names}
         training = {"parameters": model.count_params(), "training": directory.summary()}
-        record = {**config, **training, **settings, **record_of(found), "machine": machine()}
-        write_json(asked.save_scores, record)
-    console.write_result(*table_of(found.heads))
+        record = {**config, **training, **settings, **record_of(summary), "machine": machine()}
+        write_json(flags.save_scores, record)
+    console.write_result(*table_of(summary.heads))
 
 
-def draw_architecture(asked: Arguments) -> None:
+def draw_architecture(flags: Arguments) -> None:
     """Draws the parts of a preset, or of the model of a directory."""
-    name, presets = asked.architecture, [*models.preset_names(), *models.LANGUAGE_MODELS]
-    console.check_picture("output", asked.output)
+    name, presets = flags.architecture, [*models.preset_names(), *models.LANGUAGE_MODELS]
+    console.check_picture("output", flags.output)
     if name in presets:
-        settings = parse_settings(asked.set, name)
-        with console.picture("output", asked.output):
-            save_preset(name, settings, asked.output)
+        settings = parse_settings(flags.set, name)
+        with console.picture("output", flags.output):
+            save_preset(name, settings, flags.output)
         return
     if not Path(name).is_dir():
         raise UserError(
             f"--architecture={shortened(name)}: there is no such directory or model; expected one "
             f"of {', '.join(presets)}"
         )
-    if asked.set:
+    if flags.set:
         raise UserError(f"--set needs a preset, found --architecture={name}, a trained model")
     directory = ModelDirectory(name)
     model, preset = directory.new_model(), directory.config()["model"]
-    with console.picture("output", asked.output):
+    with console.picture("output", flags.output):
         save_architecture(
-            describe(model), asked.output, title=f"{preset} of {name}", notes=[origin_of(preset)]
+            describe(model), flags.output, title=f"{preset} of {name}", notes=[origin_of(preset)]
         )
 
 
-def main(asked: Arguments) -> int:
+def main(flags: Arguments) -> int:
     """Draws the one picture that the flags ask for."""
-    chosen_map(asked)
-    asked.check()
+    chosen_map(flags)
+    flags.check()
     process.start_tensorflow()
-    if asked.architecture:
-        draw_architecture(asked)
-    elif asked.heads:
-        draw_heads(asked)
-    elif asked.attention == "tree":
-        draw_tree(asked)
-    elif asked.input:
-        explore_text(asked)
+    if flags.architecture:
+        draw_architecture(flags)
+    elif flags.heads:
+        draw_heads(flags)
+    elif flags.attention == "tree":
+        draw_tree(flags)
+    elif flags.input:
+        explore_text(flags)
+    elif flags.output.lower().endswith(".html"):
+        explore_sentence(flags)
     else:
-        draw_attention(asked)
+        draw_attention(flags)
     return 0
 
 

@@ -109,23 +109,23 @@ def remarks(
 
     Reports a text that looks tokenised only if `is_for_bleu`.
     """
-    lines, found = list(itertools.chain(*references)), []
+    lines, warnings = list(itertools.chain(*references)), []
     if blank := sum(map(is_blank, lines)):
-        found.append(f"{blank:,} of {len(lines):,} reference lines are blank and are not scored")
+        warnings.append(f"{blank:,} of {len(lines):,} reference lines are blank and are not scored")
     for what, text in (("reference lines", lines), ("translations", outputs)):
         if changed := sum(not unicodedata.is_normalized("NFC", line) for line in text):
-            found.append(
+            warnings.append(
                 f"{changed:,} of {len(text):,} {what} are not in Unicode normal form C (NFC); "
                 "they are scored in it"
             )
     sides = {"references": lines, "translations": outputs}
     tokenised = [name for name, text in sides.items() if is_for_bleu and _looks_tokenised(text)]
     if tokenised:
-        found.append(
+        warnings.append(
             f"the {' and '.join(tokenised)} look tokenised (lines end in ' .'): BLEU of tokens is "
             "not comparable with published figures; detokenise both, or give --tokenize=none"
         )
-    return found
+    return warnings
 
 
 def _looks_tokenised(lines):
@@ -149,24 +149,24 @@ def corpus_scores(
     Raises UserError if all reference lines are blank.
     """
     (scored,), compared = _comparable([outputs], references)
-    found = {}
+    scores = {}
     for name, metric in _metrics(metrics, bleu_options).items():
-        found[name] = metric.corpus_score(scored, compared)
-        found[f"{name}_signature"] = str(metric.get_signature())
-    return found
+        scores[name] = metric.corpus_score(scored, compared)
+        scores[f"{name}_signature"] = str(metric.get_signature())
+    return scores
 
 
 def _comparable(texts, references):
     """Returns texts and references in one form, None for blank ones; drops lines without any."""
     references = [[normalised(line) or None for line in reference] for reference in references]
-    kept = [any(line) for line in zip(*references, strict=True)]
-    if not any(kept):
+    scored = [any(line) for line in zip(*references, strict=True)]
+    if not any(scored):
         raise UserError(
             "all reference lines are blank, so there is nothing to score; give the translation of "
             "at least one line"
         )
-    texts = [[normalised(line) for line in itertools.compress(text, kept)] for text in texts]
-    return texts, [list(itertools.compress(reference, kept)) for reference in references]
+    texts = [[normalised(line) for line in itertools.compress(text, scored)] for text in texts]
+    return texts, [list(itertools.compress(reference, scored)) for reference in references]
 
 
 def score_lines(scores: dict[str, Any], metrics: Sequence[str]) -> list[str]:
@@ -195,12 +195,15 @@ def paired_bootstrap(
     The baseline has other translations of the same lines. Returns a line of text for each metric:
     signature, both scores, p-value.
     """
-    signatures, found = _resampled([baseline, outputs], references, metrics, bleu_options)
-    return [
-        f"{name}|{signature} = {found[name][1].score:.2f}, baseline {found[name][0].score:.2f}, "  # pyright: ignore[reportAttributeAccessIssue]
-        f"p = {found[name][1].p_value:.4f}"  # pyright: ignore[reportAttributeAccessIssue]
-        for name, signature in signatures.items()
-    ]
+    signatures, results = _resampled([baseline, outputs], references, metrics, bleu_options)
+    lines = []
+    for name, signature in signatures.items():
+        before, after = results[name]
+        lines.append(
+            f"{name}|{signature} = {after.score:.2f}, baseline {before.score:.2f}, "  # pyright: ignore[reportAttributeAccessIssue]
+            f"p = {after.p_value:.4f}"  # pyright: ignore[reportAttributeAccessIssue]
+        )
+    return lines
 
 
 def p_values(
@@ -210,8 +213,8 @@ def p_values(
     **bleu_options: Any,
 ) -> list[float]:
     """Returns a p-value for each of `others`: does its BLEU differ? By resampling; Koehn 2004."""
-    _, found = _resampled([outputs, *others], references, ["bleu"], bleu_options)
-    return [float(result.p_value) for result in found["BLEU"][1:]]  # pyright: ignore[reportAttributeAccessIssue]
+    _, results = _resampled([outputs, *others], references, ["bleu"], bleu_options)
+    return [float(result.p_value) for result in results["BLEU"][1:]]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class SystemScore(NamedTuple):
@@ -240,10 +243,10 @@ def system_scores(
     best = max(range(len(outputs)), key=lambda n: (sign * scores[n].score, list(outputs[n])))
     order = [best, *(n for n in range(len(outputs)) if n != best)]
     texts = [outputs[n] for n in order]
-    signatures, found = _resampled(texts, references, metrics, bleu_options)
+    signatures, results = _resampled(texts, references, metrics, bleu_options)
     scored = {}
     for metric, (name, signature) in zip(metrics, signatures.items(), strict=True):
-        of_system = dict(zip(order, found[name], strict=True))
+        of_system = dict(zip(order, results[name], strict=True))
         scored[metric] = (
             f"{name}|{signature}",
             [_system_score(of_system[number]) for number in range(len(outputs))],

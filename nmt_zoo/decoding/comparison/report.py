@@ -57,10 +57,10 @@ def compare(
             metric: {
                 "signature": signature,
                 "systems": {
-                    name: each._asdict() for name, each in zip(systems, found, strict=True)
+                    name: score._asdict() for name, score in zip(systems, scores, strict=True)
                 },
             }
-            for metric, (signature, found) in scored.items()
+            for metric, (signature, scores) in scored.items()
         },
         "by_length": _by_length(lines, words, metrics, bleu_options),
         "by_frequency": word_matches(words, counts),
@@ -72,16 +72,16 @@ def _by_length(lines, words, metrics, bleu_options):
     classes: dict[int, list[int]] = {}
     for number, line in enumerate(words.source):
         classes.setdefault(length_class(len(line)), []).append(number)
-    found = []
-    for each, numbers in sorted(classes.items()):
+    records = []
+    for length, numbers in sorted(classes.items()):
         part = lines.of(numbers)
         scores = {
             system: corpus_scores(output, [part.reference], metrics, **bleu_options)
             for system, output in part.outputs.items()
         }
-        found.append(
+        records.append(
             {
-                "words": _length_name(each),
+                "words": _length_name(length),
                 "sentences": len(numbers),
                 "scores": {
                     metric: {system: scores[system][metric].score for system in scores}
@@ -89,16 +89,16 @@ def _by_length(lines, words, metrics, bleu_options):
                 },
             }
         )
-    return found
+    return records
 
 
 def chrf_by_system(lines: Texts, progress: Callable[[int], Any]) -> dict[str, list[float]]:
     """Returns system -> the chrF of each of its lines; `progress` is as for `compare`."""
-    found = {}
+    chrf = {}
     for system, output in lines.outputs.items():
-        found[system] = sentence_chrf(output, lines.reference)
+        chrf[system] = sentence_chrf(output, lines.reference)
         progress(len(output))
-    return found
+    return chrf
 
 
 def examples(chrf: Mapping[str, Sequence[float]], most: int) -> list[tuple[str, list[int]]]:
@@ -111,18 +111,18 @@ def examples(chrf: Mapping[str, Sequence[float]], most: int) -> list[tuple[str, 
     kinds = [
         (
             f"{system} is better than the others",
-            [each[n] - max(each[:n] + each[n + 1 :]) for each in scores],
+            [of_line[n] - max(of_line[:n] + of_line[n + 1 :]) for of_line in scores],
         )
         for n, system in enumerate(chrf)
     ]
-    found = []
+    chosen = []
     for number, (title, gains) in enumerate(kinds):
         order = sorted(range(len(gains)), key=lambda n: -gains[n])
         share = len(range(number, most, len(kinds) + 1))
-        found.append((title, [n for n in order if gains[n] > 0][:share]))
+        chosen.append((title, [n for n in order if gains[n] > 0][:share]))
     worst = sorted(range(len(scores)), key=lambda n: max(scores[n]))
     share = len(range(len(kinds), most, len(kinds) + 1))
-    return [*found, ("even the best translation is poor", worst[:share])]
+    return [*chosen, ("even the best translation is poor", worst[:share])]
 
 
 class Table(NamedTuple):
@@ -140,17 +140,17 @@ def tables(report: dict[str, Any], frequencies_of: str) -> Iterator[Table]:
     systems = report["systems"]
     for metric in report["scores"]:
         rows = [
-            [each["words"], f"{each['sentences']:,}"]
-            + [f"{each['scores'][metric][system]:.2f}" for system in systems]
-            for each in report["by_length"]
+            [record["words"], f"{record['sentences']:,}"]
+            + [f"{record['scores'][metric][system]:.2f}" for system in systems]
+            for record in report["by_length"]
         ]
         title = f"{NAMES[metric]} by words of the source"
         yield Table(title, ["words", "sentences", *systems], rows, [])
     rows = [
-        [each["frequency"], f"{each['reference_words']:,}"]
-        + [_in_percent(each["systems"][system]) for system in systems]
-        for each in report["by_frequency"]
-        if each["reference_words"] or any(one["words"] for one in each["systems"].values())
+        [record["frequency"], f"{record['reference_words']:,}"]
+        + [_in_percent(record["systems"][system]) for system in systems]
+        for record in report["by_frequency"]
+        if record["reference_words"] or any(s["words"] for s in record["systems"].values())
     ]
     title = f"Words by their frequency in {frequencies_of}"
     note = "precision, recall and F1 of words, in percent; order does not count"
@@ -161,17 +161,17 @@ def tables(report: dict[str, Any], frequencies_of: str) -> Iterator[Table]:
 def _score_table(report):
     scores, best = report["scores"], report["best"]
     head, rows = ["system"], [[system] for system in report["systems"]]
-    for metric, found in scores.items():
+    for metric, of_metric in scores.items():
         head += [NAMES[metric], "±", "p"]
-        for row, each in zip(rows, found["systems"].values(), strict=True):
-            p_value = "best" if each["p_value"] is None else f"{each['p_value']:.3f}"
-            row += [f"{each['score']:.2f}", f"{each['interval']:.2f}", p_value]
+        for row, score in zip(rows, of_metric["systems"].values(), strict=True):
+            p_value = "best" if score["p_value"] is None else f"{score['p_value']:.3f}"
+            row += [f"{score['score']:.2f}", f"{score['interval']:.2f}", p_value]
     first = NAMES[next(iter(scores))]
     notes = [
         "±: 95% confidence interval, by resampling the sentences",
         f"p: paired bootstrap against {best}, the best by {first}; below 0.05, the difference is "
         "hardly chance",
-        *(found["signature"] for found in scores.values()),
+        *(of_metric["signature"] for of_metric in scores.values()),
     ]
     return Table(f"Scores of {report['sentences']:,} sentences", head, rows, notes)
 
@@ -183,13 +183,13 @@ def _in_percent(record):
 
 def _fault_table(report):
     rows = []
-    for system, each in report["faults"].items():
-        length, share = each["length_ratio"], each["dropped_share"]
+    for system, counts in report["faults"].items():
+        length, share = counts["length_ratio"], counts["dropped_share"]
         rows.append(
             [system, "-" if length is None else f"{length:.2f}"]
-            + [f"{each[name]:,}" for name in ("empty", "dropped")]
+            + [f"{counts[name]:,}" for name in ("empty", "dropped")]
             + ["-" if share is None else f"{100 * share:.1f}%"]
-            + [f"{each[name]:,}" for name in ("doubled", "repeated", "copied")]
+            + [f"{counts[name]:,}" for name in ("doubled", "repeated", "copied")]
         )
     notes = [
         "length: words for each word of the reference; empty: lines without a word",
@@ -198,7 +198,7 @@ def _fault_table(report):
         "unlike in source and reference",
         "copied: source words that the reference text has nowhere",
     ]
-    if unaligned := max(each["unaligned"] for each in report["faults"].values()):
+    if unaligned := max(counts["unaligned"] for counts in report["faults"].values()):
         notes.append(f"sentences too long to be aligned, without dropped words: {unaligned:,}")
     head = ["system", "length", "empty", "dropped", "%", "doubled", "repeated", "copied"]
     return Table("Repeated, dropped and copied words", head, rows, notes)

@@ -49,7 +49,7 @@ def word_matches(words: Texts, counts: Mapping[str, int]) -> list[dict[str, Any]
     `matches`, `words`, `precision`, `recall` and `f1`; ratios are from 0 to 1, or None for 0 / 0.
     """
     expected = _by_frequency(map(collections.Counter, words.reference), counts)
-    found = [
+    records = [
         {"frequency": name, "reference_words": number, "systems": {}}
         for name, number in zip(FREQUENCIES, expected, strict=True)
     ]
@@ -57,7 +57,8 @@ def word_matches(words: Texts, counts: Mapping[str, int]) -> list[dict[str, Any]
         bags = [collections.Counter(line) for line in lines]
         pairs = zip(bags, words.reference, strict=True)
         matches = _by_frequency((bag & collections.Counter(line) for bag, line in pairs), counts)
-        for record, match, number in zip(found, matches, _by_frequency(bags, counts), strict=True):
+        sizes = _by_frequency(bags, counts)
+        for record, match, number in zip(records, matches, sizes, strict=True):
             reference_words = record["reference_words"]
             record["systems"][system] = {
                 "matches": match,
@@ -66,7 +67,7 @@ def word_matches(words: Texts, counts: Mapping[str, int]) -> list[dict[str, Any]
                 "recall": ratio(match, reference_words),
                 "f1": ratio(2 * match, number + reference_words),
             }
-    return found
+    return records
 
 
 def _by_frequency(bags, counts):
@@ -96,9 +97,9 @@ def faults(words: Texts, links: Links) -> dict[str, dict[str, Any]]:
         repeated: runs of three words that occur again in a line, unlike in source and reference.
         copied: source words in the translation that the reference text has in no line.
     """
-    known = set(itertools.chain.from_iterable(words.reference))
+    expected = set(itertools.chain.from_iterable(words.reference))
     size = sum(map(len, words.reference))
-    found = {}
+    records = {}
     for system, lines in words.outputs.items():
         aligned = _dropped(links.reference, links.outputs[system])
         doubled = repeated = copied = 0
@@ -107,15 +108,15 @@ def faults(words: Texts, links: Links) -> dict[str, dict[str, Any]]:
             repeated += _repeated(3, line, source, reference)
             both = collections.Counter(line) & collections.Counter(source)
             copied += sum(
-                count for word, count in both.items() if _has_letters(word) and word not in known
+                count for word, count in both.items() if _has_letters(word) and word not in expected
             )
-        found[system] = {
+        records[system] = {
             "length_ratio": ratio(sum(map(len, lines)), size),
             "empty": sum(not line for line in lines),
             **aligned,
             **{"doubled": doubled, "repeated": repeated, "copied": copied},
         }
-    return found
+    return records
 
 
 def _has_letters(word):
@@ -124,12 +125,12 @@ def _has_letters(word):
 
 def _dropped(reference_links, links):
     dropped = linked = unaligned = 0
-    for expected, found in zip(reference_links, links, strict=True):
-        if expected is None or found is None:
+    for expected, linked_words in zip(reference_links, links, strict=True):
+        if expected is None or linked_words is None:
             unaligned += 1
             continue
         linked += len(expected)
-        dropped += len(expected - found)
+        dropped += len(expected - linked_words)
     share = ratio(dropped, linked)
     return {"dropped": dropped, "dropped_share": share, "unaligned": unaligned}
 
@@ -141,7 +142,7 @@ def _repeated(length, line, *others):
     """
     usual = [_runs(length, other) for other in others]
     return sum(
-        max(0, count - max(length - 2, *(each[run] for each in usual)))
+        max(0, count - max(length - 2, *(counts[run] for counts in usual)))
         for run, count in _runs(length, line).items()
     )
 

@@ -75,15 +75,15 @@ class SentenceExplorer:
             raise NothingToShow(
                 f"{name}: {longest:,} tokens; a page shows at most {MAX_TOKENS}; split the sentence"
             )
-        found = self.translator.translate(
+        hypotheses = self.translator.translate(
             [source], self.translator.engine.options.beam_size, numbers=[number]
         )[0]
-        found = [each for each in found if not each.problem and len(each.ids) <= MAX_TOKENS]
-        if not target and not found:
+        hypotheses = [h for h in hypotheses if not h.problem and len(h.ids) <= MAX_TOKENS]
+        if not target and not hypotheses:
             raise NothingToShow(f"{name}: cannot be translated; give its translation")
-        shown_ids = given_ids if target else found[0].ids
-        translations = self._translations(source_ids, (target, given_ids), found, number)
-        texts = source, target or found[0].text
+        shown_ids = given_ids if target else hypotheses[0].ids
+        translations = self._translations(source_ids, (target, given_ids), hypotheses, number)
+        texts = source, target or hypotheses[0].text
         tokens = [
             vocabulary.pieces(ids)
             for vocabulary, ids in zip(self.tokenizer[1:], (source_ids, shown_ids), strict=True)
@@ -92,16 +92,16 @@ class SentenceExplorer:
         data = model_data(self.name, texts, tokens, maps, translations=translations)
         return self._with_gold(data, gold) if gold else data
 
-    def _translations(self, source_ids, given, found, number):
+    def _translations(self, source_ids, given, hypotheses, number):
         """Returns the TRANSLATIONs of `explorer.js`: the given one, then those of the search."""
         text, given_ids = given
         rows = [
             {"text": x.text, "score": x.score, "finished": x.finished, "ids": x.ids, "given": False}
-            for x in found
+            for x in hypotheses
             if not text or x.ids != given_ids
         ]
         if text:
-            score = next((x.score for x in found if x.ids == given_ids), None)
+            score = next((x.score for x in hypotheses if x.ids == given_ids), None)
             facts = {"text": text, "score": score, "finished": True, "ids": given_ids}
             rows.insert(0, {**facts, "given": True})
         log_probs, best_ids, best = self._scored(source_ids, [row["ids"] for row in rows], number)

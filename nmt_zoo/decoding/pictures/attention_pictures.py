@@ -156,30 +156,32 @@ def usual_layer(maps: Mapping[str, np.ndarray], kind: str) -> int:
     return [*_find_layers(maps, kind)][-2:][0]
 
 
-def check_kind(maps: Mapping[str, np.ndarray], kind: str, name: str) -> None:
-    """Raises `UserError`, with the name of the model, if its maps do not include a kind."""
-    found = kinds(maps)
-    if not found:
-        raise UserError(f"{name} has no attention, so there is nothing to draw")
-    if kind not in found:
-        have = " or ".join(f"--attention={kind}" for kind in found)
-        raise UserError(f"{name} has no {kind} attention; give {have}")
+def choose(
+    maps: Mapping[str, np.ndarray],
+    kind: str,
+    layer: int | str | None,
+    head: int | str | None,
+    name: str,
+) -> dict[str, Any]:
+    """Returns the kind, layer and head of a `Drawing` as flags give them, for maps of any text.
 
-
-def check_choice(
-    maps: Mapping[str, np.ndarray], kind: str, layer: int | None, head: int | str | None
-) -> None:
-    """Raises `UserError` if there is no such layer or head, as `save_attention` takes them.
-
-    `maps` are of any text, "decoder/0/cross" [B, H, T, S] and so on, and include the kind.
+    `layer` is a number, "all", or None for the usual one; `head` is a number, "mean" or "all".
+    Raises `UserError`, with the `name` of the model, if it has no such kind, layer or head.
     """
-    layers = {number: maps[name][0].numpy() for number, name in layer_names(maps, kind).items()}
-    for name, choice in (("layer", (layer, None)), ("head", (layer, head))):
+    available = kinds(maps)
+    if not available:
+        raise UserError(f"{name} has no attention, so there is nothing to draw")
+    if kind not in available:
+        have = " or ".join(f"--attention={kind}" for kind in available)
+        raise UserError(f"{name} has no {kind} attention; give {have}")
+    layer = usual_layer(maps, kind) if layer is None else layer
+    layer, head = (None if value == "all" else value for value in (layer, head))
+    for flag, value, chosen in (("layer", layer, (layer, None)), ("head", head, (layer, head))):
         try:
-            _select_panels(layers, *choice)
+            _select_panels(_find_layers(maps, kind), *chosen)
         except ValueError as error:
-            value = layer if name == "layer" else head
-            raise UserError(f"--{name}={value}: {error}") from None
+            raise UserError(f"--{flag}={value}: {error}") from None
+    return {"kind": kind, "layer": layer, "head": head}
 
 
 def _find_layers(maps: Mapping[str, np.ndarray], kind: str) -> dict[int, np.ndarray]:
@@ -203,7 +205,7 @@ def _check_weights(name: str, weights: np.ndarray, expected: tuple[int, int]) ->
 
 
 def _select_panels(
-    layers: Mapping[int, np.ndarray], layer: int | None, head: int | str | None
+    layers: Mapping[int, np.ndarray], layer: int | str | None, head: int | str | None
 ) -> tuple[list[_Map], int]:
     """Returns the panels to draw, row by row, and the number of panels in a row."""
     if layer is not None and layer not in layers:
@@ -239,7 +241,7 @@ def _frames(gold: GoldAlignment | None, kind: str, sizes: tuple[int, int]) -> di
     if kind != "cross":
         raise ValueError(f"gold links are of source and target; {kind!r} maps have only one")
     for link in gold.possible:
-        if not all(0 <= place < size for place, size in zip(link, sizes, strict=True)):
+        if not all(0 <= position < size for position, size in zip(link, sizes, strict=True)):
             raise ValueError(f"gold link {link} is outside of {sizes} source and target tokens")
     return {"sure": sorted(gold.sure), "possible": sorted(gold.possible - gold.sure)}
 
@@ -256,18 +258,18 @@ def _draw(
     # at 45 degrees do not touch. Whole pixels at 75 dpi.
     cell = float(np.ceil(75 * np.clip(3.5 / max(map(len, labels)), 0.2, 0.4) - 1e-6) / 75)
     font_size = 8 + 10 * (cell - 0.2)
-    largest = max(float(each.weights.max()) for row in grid for each in row)
+    largest = max(float(panel.weights.max()) for row in grid for panel in row)
     scale = min([step for step in _SCALES if largest <= step * 1.001], default=1.0)
     size = cell * len(labels[1]), cell * len(labels[0])
 
-    def panel(each):
+    def panel(head_map):
         def draw(axes, shown):
             # Some viewers of .svg and .pdf blur neighbouring image pixels, so a cell gets 12 x 12.
-            image = each.weights.repeat(12, axis=0).repeat(12, axis=1)
+            image = head_map.weights.repeat(12, axis=0).repeat(12, axis=1)
             extent = (-0.5, len(labels[1]) - 0.5, len(labels[0]) - 0.5, -0.5)
             axes.imshow(image, vmin=0, vmax=scale, extent=extent, **_shades())
             _label(axes, *([shown(label) for label in side] for side in labels), font_size)
-            axes.set_title(each.name, loc="left", fontsize=font_size, fontweight="bold")
+            axes.set_title(head_map.name, loc="left", fontsize=font_size, fontweight="bold")
             axes.set_xlabel(titles[1], loc="left", fontsize=font_size)
             axes.set_ylabel(titles[0], loc="bottom", fontsize=font_size)
             _frame(axes, frames)
@@ -286,7 +288,7 @@ def _draw(
             _draw_key(axes)
 
     bar = Panel((_BAR_WIDTH, float(np.clip(size[1], 1.2, 3))), draw_bar)
-    rows = [[panel(each) for each in row] for row in grid]
+    rows = [[panel(head_map) for head_map in row] for row in grid]
     rows[0].append(bar)
     return draw_panels(rows, title, font_size + 2)
 

@@ -55,7 +55,7 @@ def embedding_points(
         directions -= directions.mean(axis=0) * centred
         directions /= np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1e-12)
         vectors.append(directions)
-        words.append(vocabulary.words[frequent])
+        words.append(vocabulary.words[frequent])  # pyright: ignore[reportAttributeAccessIssue]
     if len(words[0]) + len(words[1]) < 4:
         raise UserError(f"{name}: fewer than 4 words in both vocabularies; nothing to draw")
     points = _projected(np.concatenate(vectors), projection)

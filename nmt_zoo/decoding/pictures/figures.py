@@ -1,4 +1,4 @@
-"""Line plots, and code that all pictures share: fonts, style and atomic writing of files.
+"""Code that all pictures share: fonts, style and atomic writing of files.
 
 Only matplotlib's object interface is used: no display is needed and no global figure is left open.
 """
@@ -11,7 +11,7 @@ import os
 import sys
 import unicodedata
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,66 +33,6 @@ _REORDERING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 _MAX_LENGTH = 40  # characters of a token
 _FINE_DPI = 288  # not rounded to pixels
 _MIN_DPI, _MAX_PIXELS = 72, 60e6  # 8 pt text is still readable; 240 MB of canvas
-
-
-def save_curves(
-    series: Mapping[str, tuple[Sequence[float], Sequence[float]]],
-    path: str | os.PathLike,
-    *,
-    x_label: str,
-    y_label: str,
-    y_scale: str = "linear",
-    title: str | None = None,
-) -> None:
-    """Draws lines, such as learning curves or BLEU by sentence length.
-
-    `series` are name -> (x values, y values), equally many of both; NaN leaves a gap. `path` ends
-    in .png, .svg or .pdf. The labels of the axes include units. `y_scale` is "linear", or "log" if
-    all y values are above 0.
-    Raises ValueError: the file ending is unknown, there are no series, or x and y differ in length.
-    Raises UserError: the file cannot be written.
-
-    Example:
-        >>> save_curves({"dev": ([0, 1000, 2000], [0.0, 19.5, 24.1])}, "bleu.svg",
-        ...             x_label="updates", y_label="BLEU")
-    """
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import LogFormatter
-
-    ending = check_path(path)
-    if not series:
-        raise ValueError("there are no series to draw")
-    names = [printable(name) for name in series]
-    with style([*names, x_label, y_label, title or ""], ending):
-        legend_width = 0.7 + text_widths(names, 10).max() if len(series) > 1 else 0
-        figure = Figure(figsize=(6 + legend_width, 4), layout="constrained")
-        axes = figure.add_subplot()
-        lines = []
-        for index, (name, (xs, ys)) in enumerate(series.items()):
-            xs, ys = np.asarray(xs), np.asarray(ys)
-            if xs.shape != ys.shape or xs.ndim != 1:
-                raise ValueError(f"series {name!r}: x has shape {xs.shape}, y has {ys.shape}")
-            colour = LINE_COLOURS[index % len(LINE_COLOURS)]
-            marker = "o" if len(xs) <= 20 else ""  # without a marker, a single point is invisible
-            lines += axes.plot(xs, ys, color=colour, marker=marker, markersize=4, linewidth=1.6)
-        axes.set(xlabel=x_label, ylabel=y_label)
-        axes.set_title(title or "", loc="left")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
-        axes.set_axisbelow(True)
-        if y_scale == "log":
-            axes.set_yscale("log")
-            axes.yaxis.set_major_formatter("{x:,g}")
-            # Also labels axes that span less than a power of ten.
-            axes.yaxis.set_minor_formatter(LogFormatter())
-        else:
-            axes.ticklabel_format(useOffset=False)
-        if all(float(x).is_integer() for line in lines for x in line.get_xdata()):
-            axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)
-            axes.xaxis.set_major_formatter("{x:,.0f}")
-        if len(lines) > 1:  # outside, where it cannot cover a line
-            figure.legend(lines, names, loc="outside right upper", frameon=False)
-        save(figure, path, dpi=150)
 
 
 def colour_map() -> Any:

@@ -58,9 +58,9 @@ def save_tree(
     words = [figures.shorten(word) for word in source_words]
     title = figures.printable(title or "")
     with figures.style([*words, *(node.label for node in nodes), title], ending):
-        places = _places(nodes, words)
+        edges = _edges(nodes, words)
         height = (1 + max((node.level for node in nodes), default=0)) * _LEVEL
-        width = max(places[-1], figures.text_widths([title], _FONT_SIZE + 1)[0])
+        width = max(edges[-1], figures.text_widths([title], _FONT_SIZE + 1)[0])
         size = width + 2 * _MARGIN, height + 2 * _MARGIN
         dpi = figures.check_size(size, ending, _DPI)
         figure = Figure(figsize=size)
@@ -68,18 +68,19 @@ def save_tree(
         axes.set(xlim=(-_MARGIN, width + _MARGIN), ylim=(-_MARGIN, height + _MARGIN))
         axes.set_axis_off()
         axes.text(0, height + 0.4 * _MARGIN, title, va="top", fontsize=_FONT_SIZE + 1)
-        _draw(axes, nodes, words, places)
+        _draw(axes, nodes, words, edges)
         figures.save(figure, path, dpi)
 
 
-def _draw(axes, nodes, words, places):
-    """Draws the nodes and the source words, whose edges are at `places`."""
-    points = [(place, 0.0) for place in (places[1:] + places[:-1]) / 2]
+def _draw(axes, nodes, words, edges):
+    """Draws the nodes and the source words, whose edges are `edges`."""
+    points = [(x, 0.0) for x in (edges[1:] + edges[:-1]) / 2]
     centres = [
-        ((places[node.first] + places[node.last + 1]) / 2, node.level * _LEVEL) for node in nodes
+        ((edges[node.first] + edges[node.last + 1]) / 2, node.level * _LEVEL) for node in nodes
     ]
     for node, centre in zip(nodes, centres, strict=True):
-        for end in [points[word] for word in node.words] + [centres[one] for one in node.inner]:
+        ends = [points[word] for word in node.words] + [centres[inner] for inner in node.inner]
+        for end in ends:
             axes.plot(*zip(centre, end, strict=True), color="#999999", linewidth=0.8, zorder=1)
     look = {"ha": "center", "va": "center", "fontsize": _FONT_SIZE}
     box = {"facecolor": "white", "edgecolor": "none", "pad": 2}
@@ -96,26 +97,26 @@ def _nodes(phrases, target_words):
     targets = [set(phrase.target) for phrase in phrases]
     for number in reversed(range(len(phrases))):
         phrase = phrases[number]
-        inner[number].sort(key=lambda one: nodes[one].first)
-        symbols = [(place, target_words[place]) for place in phrase.target]
-        for one, digit in zip(inner[number], _DIGITS, strict=False):
-            symbols.append((min(targets[one]), f"X{digit}"))
-            targets[number] |= targets[one]
-        some = [nodes[one] for one in inner[number]]
+        inner[number].sort(key=lambda gap: nodes[gap].first)
+        symbols = [(position, target_words[position]) for position in phrase.target]
+        for gap, digit in zip(inner[number], _DIGITS, strict=False):
+            symbols.append((min(targets[gap]), f"X{digit}"))
+            targets[number] |= targets[gap]
+        gaps = [nodes[gap] for gap in inner[number]]
         nodes[number] = _Node(
             " ".join(text for _, text in sorted(symbols)),
             phrase.source,
             inner[number],
-            min([*phrase.source, *(node.first for node in some)]),
-            max([*phrase.source, *(node.last for node in some)]),
-            1 + max((node.level for node in some), default=0),
+            min([*phrase.source, *(node.first for node in gaps)]),
+            max([*phrase.source, *(node.last for node in gaps)]),
+            1 + max((node.level for node in gaps), default=0),
         )
         if phrase.parent >= 0:
             inner[phrase.parent].append(number)
     return nodes
 
 
-def _places(nodes, words):
+def _edges(nodes, words):
     """Returns the left edge of each source word in inches, and the right edge of the last.
 
     Each word, and each phrase above its words, has room for its text.

@@ -54,7 +54,7 @@ def make_page(lines, title="Translations"):
     report = compare(lines, words, links, {}, metrics=["bleu", "chrf"])
     chrf = chrf_by_system(lines, lambda count: None)
     sentences = [sentence_html(n + 1, lines, words, chrf, n, str) for n in range(len(none))]
-    return comparison_page(title, ["<p>"], report, tables(report, "<x>"), sentences)
+    return comparison_page(title, ["<p>"], [*lines.outputs], tables(report, "<x>"), sentences)
 
 
 @pytest.fixture(scope="module")
