@@ -49,15 +49,7 @@ class PhraseDecoder(TableDecoder):
         options = [self._options(source) for source in words]
         return self._translations(words, options, n_best, beam_size)
 
-    def explain(
-        self, source: Sequence[int], target: Sequence[int], beam_size: int = BEAM_SIZE
-    ) -> PhraseTranslation | None:
-        """As `TableDecoder.explain`."""
-        words, target = self._words_of(source), self._before_end(target)
-        if not (words.size and target):
-            if words.size or target:
-                return None
-            return PhraseTranslation([self.eos_id], 0.0, np.zeros(len(FEATURES)), list)
+    def _explain(self, words, target, beam_size):
         options, text = self._options(words), padded_text(target)
         matching = np.zeros(options.starts.size, bool)
         for first in range(len(target)):

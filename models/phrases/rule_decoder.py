@@ -42,15 +42,7 @@ class RuleDecoder(TableDecoder):
             results[row] = self._described(derivations, rules, matches)
         return results
 
-    def explain(
-        self, source: Sequence[int], target: Sequence[int], beam_size: int = BEAM_SIZE
-    ) -> PhraseTranslation | None:
-        """As `TableDecoder.explain`."""
-        words, target = self._words_of(source), self._before_end(target)
-        if not (words.size and target):
-            if words.size or target:
-                return None
-            return PhraseTranslation([self.eos_id], 0.0, np.zeros(len(FEATURES)), list)
+    def _explain(self, words, target, beam_size):
         context = TargetContext(target)
         from_table = matches_of(self.arrays, [words], self.max_phrase_length, self.unknown_id)
         made = ((0, option) for option in made_up_for(target, words.size))

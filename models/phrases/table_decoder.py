@@ -98,15 +98,21 @@ class TableDecoder:
         unknown words. Returns None if one side is empty and the other is not, or if one has more
         than seven times as many words as the other.
         """
+        words, target = self._words_of(source), list(target)
+        target = target[: target.index(self.eos_id)] if self.eos_id in target else target
+        if words.size and target:
+            return self._explain(words, target, beam_size)
+        if words.size or target:
+            return None
+        return PhraseTranslation([self.eos_id], 0.0, np.zeros(self.weights.size), list)
+
+    def _explain(self, words, target, beam_size):
+        """As `explain`, of a sentence `[S]` int64 and a translation that both have words."""
         raise NotImplementedError
 
     def _words_of(self, source):
         source = [i for i in source if i != self.eos_id]
         return np.asarray(source, np.int64)
-
-    def _before_end(self, target):
-        target = list(target)
-        return target[: target.index(self.eos_id)] if self.eos_id in target else target
 
     def _language_scores(self, texts):
         """Returns log P(text) for lists of ids without `</s>`."""
