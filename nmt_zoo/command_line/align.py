@@ -49,7 +49,7 @@ from nmt_zoo.decoding.alignment.links import (
 )
 from nmt_zoo.decoding.alignment.parallel_text import ParallelText
 from nmt_zoo.training.ways.expectation_maximisation import text_alignment
-from nmt_zoo.training.ways.expectation_maximisation.corpus_links import Links
+from nmt_zoo.training.ways.expectation_maximisation.corpus_links import CorpusLinks
 
 _JOINED = (*SYMMETRISATIONS, "agree")
 _TEXT, _TRAINING, _INSTEAD = "Text and links", "Training on the text", "Instead of training"
@@ -222,10 +222,10 @@ def check_flags(asked: Arguments) -> None:
     check_outputs(filter(None, outputs), filter(None, inputs))  # Now, so that no work is lost.
 
 
-def train_and_align(asked: Arguments, sides: Any) -> tuple[list[Links], dict[str, Any]]:
+def train_and_align(asked: Arguments, sides: Any) -> tuple[list[CorpusLinks], dict[str, Any]]:
     """Trains on a text, (source, target) from `number_words`, and aligns it.
 
-    Returns the `Links` of each direction, or of one for both; and entries for --save_scores.
+    Returns the `CorpusLinks` of each direction, or of one for both; and entries for --save_scores.
     """
     iterations = asked.iterations or text_alignment.ITERATIONS[asked.model]
     record = {"model": asked.model, "iterations": iterations}
@@ -316,7 +316,7 @@ def align(asked: Arguments) -> None:
     alignments, *reverse = directions
     if reverse:
         both = zip(alignments, *reverse, strict=True)
-        alignments = Links.of_lists(symmetrise(*pair, asked.symmetrise) for pair in both)
+        alignments = CorpusLinks.of_lists(symmetrise(*pair, asked.symmetrise) for pair in both)
     if asked.alignments:
         write_alignments(asked.alignments, alignments)
         print(f"wrote {asked.alignments}: {sum(map(len, alignments)):,} links")

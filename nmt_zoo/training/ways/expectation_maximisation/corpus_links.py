@@ -12,7 +12,7 @@ from nmt_zoo.training.ways.expectation_maximisation.word_pairs import Block, Sen
 _PAIRS = 1 << 14  # Sentence pairs whose links become lists at once.
 
 
-class Links:
+class CorpusLinks:
     """The links of the sentence pairs of a text, in arrays.
 
     It is like a list, but smaller: it has a length, and iterating over it gives a list of `(source
@@ -26,7 +26,7 @@ class Links:
         self.counts, self.sources, self.targets = (np.asarray(a, np.int32) for a in arrays)
 
     @classmethod
-    def of_lists(cls, lists: Iterable[list[tuple[int, int]]]) -> "Links":
+    def of_lists(cls, lists: Iterable[list[tuple[int, int]]]) -> "CorpusLinks":
         """Makes an instance of lists of `(source position, target position)`."""
         counts, positions = array("i"), array("i")
         for links in lists:
@@ -36,8 +36,8 @@ class Links:
         return cls(counts, positions[::2], positions[1::2])
 
     @classmethod
-    def joined(cls, parts: Iterable["Links"]) -> "Links":
-        """Joins the `Links` of one part of a text after the other."""
+    def joined(cls, parts: Iterable["CorpusLinks"]) -> "CorpusLinks":
+        """Joins the `CorpusLinks` of one part of a text after the other."""
         arrays = zip(*((p.counts, p.sources, p.targets) for p in parts), strict=True)
         return cls(*map(np.concatenate, arrays))
 
@@ -54,20 +54,20 @@ class Links:
             yield from (links[a:b] for a, b in itertools.pairwise([0, *ends]))
             first += ends[-1]
 
-    def reversed(self) -> "Links":
+    def reversed(self) -> "CorpusLinks":
         """Returns the same links with source and target exchanged, in their order."""
         sentences = np.repeat(np.arange(len(self)), self.counts)
         return _sorted(sentences, self.targets, self.sources, len(self))
 
 
 def _sorted(sentences, sources, targets, num_sentences):
-    """Returns `Links` sorted by sentence pair, then target position, then source position."""
+    """Returns `CorpusLinks` sorted by sentence pair, then target position, then source position."""
     order = np.lexsort((sources, targets, sentences))
     counts = np.bincount(sentences, minlength=num_sentences)
-    return Links(counts, sources[order], targets[order])
+    return CorpusLinks(counts, sources[order], targets[order])
 
 
-def links_of(pairs: SentencePairs, choose: Callable[[Block], tuple]) -> Links:
+def links_of(pairs: SentencePairs, choose: Callable[[Block], tuple]) -> CorpusLinks:
     """Returns the links that some cells stand for, without cells of NULL and `</s>`.
 
     `choose(block)` returns the rows and the source positions of the cells, `[L]` int each.
@@ -84,7 +84,7 @@ def links_of(pairs: SentencePairs, choose: Callable[[Block], tuple]) -> Links:
     return _sorted(*arrays, pairs.num_sentences)
 
 
-def best_links(pairs: SentencePairs, posteriors: np.ndarray) -> Links:
+def best_links(pairs: SentencePairs, posteriors: np.ndarray) -> CorpusLinks:
     """Returns each target word's most probable source, unless NULL, by posteriors `[cells]`."""
 
     def choose(block):
@@ -96,7 +96,7 @@ def best_links(pairs: SentencePairs, posteriors: np.ndarray) -> Links:
 
 def links_of_both(
     directions: Sequence[SentencePairs], posteriors: Sequence[np.ndarray], is_link: Callable
-) -> Links:
+) -> CorpusLinks:
     """Returns the links, in the forward direction, that the posteriors of both directions decide.
 
     `posteriors` are `[cells]` for each direction. `is_link` gets two arrays of posteriors of the

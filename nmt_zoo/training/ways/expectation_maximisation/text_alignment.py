@@ -12,7 +12,7 @@ from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
 from nmt_zoo.training.ways.expectation_maximisation.chain import CHAINS
 from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText
 from nmt_zoo.training.ways.expectation_maximisation.corpus_links import (
-    Links,
+    CorpusLinks,
     best_links,
     links_of_both,
 )
@@ -51,16 +51,16 @@ def align_text(
     *,
     threshold: float | None = None,
     both: bool = True,
-) -> list[Links]:
+) -> list[CorpusLinks]:
     """Trains one direction, or both so that they agree, on a text; aligns the text.
 
     `sides` (source, target) come from `number_words`; `model` is a key of `CHAINS`, and every model
     of that chain gets `iterations`, at least 1 (None: as `ITERATIONS`).
 
     Returns:
-        With a `threshold`, one `Links`: those whose mean of the two posteriors is above it, the
-        geometric mean without fertilities. Otherwise, for each direction, the best source word of
-        each target word, unless it is NULL; those of the reverse direction reversed.
+        With a `threshold`, one `CorpusLinks`: links whose mean of the two posteriors is above it,
+        the geometric mean without fertilities. Otherwise, for each direction, the best source word
+        of each target word, unless it is NULL; those of the reverse direction reversed.
     """
     iterations = iterations or ITERATIONS[model]
     # Each iteration reads the text once, those with fertilities twice, and so do the first and
@@ -86,10 +86,10 @@ def align_text(
             best = map(best_links, parts, posteriors)
             return [links if not i else links.reversed() for i, links in enumerate(best)]
 
-        return [Links.joined(chunks) for chunks in zip(*text.each(find), strict=True)]
+        return [CorpusLinks.joined(chunks) for chunks in zip(*text.each(find), strict=True)]
 
 
-def usual_links(words: Sequence[Iterable[Sequence[str]]]) -> Links:
+def usual_links(words: Sequence[Iterable[Sequence[str]]]) -> CorpusLinks:
     """Returns the links that align.py finds by default; `words` of each line, (source, target)."""
     (links,) = align_text([number_words(side) for side in words], threshold=LIKELY)
     return links
