@@ -191,48 +191,48 @@ class Arguments(flag_values.Arguments):
         return text_alignment.LIKELY if self.trains and self.model == "fertility" else AGREED
 
 
-def check_flags(asked: Arguments) -> None:
+def check_flags(flags: Arguments) -> None:
     """Raises `UserError` if flags contradict each other or something is missing."""
     places = ("from_alignments", "model_dir", "reverse_model_dir", "gold")
     for name in places:
-        if name in asked.given and not getattr(asked, name):
+        if name in flags.given and not getattr(flags, name):
             raise UserError(f"--{name}: expected a path, found nothing")
-    asked.check()
-    files = asked.from_alignments
-    directions = len(files) or bool(asked.model_dir) + bool(asked.reverse_model_dir)
+    flags.check()
+    files = flags.from_alignments
+    directions = len(files) or bool(flags.model_dir) + bool(flags.reverse_model_dir)
     methods = "|".join(SYMMETRISATIONS if files else _JOINED)
     for wrong, message in (
         (not all(files), "--from_alignments: expected names of files, found an empty one"),
         (len(files) > 2, f"--from_alignments: expected one or two files, found {len(files)}"),
         (
-            asked.trains and asked.symmetrise not in (None, "agree") and asked.threshold,
-            f"--threshold needs --symmetrise=agree, found {asked.symmetrise}",
+            flags.trains and flags.symmetrise not in (None, "agree") and flags.threshold,
+            f"--threshold needs --symmetrise=agree, found {flags.symmetrise}",
         ),
-        (directions == 2 and not asked.symmetrise, f"two directions need --symmetrise={methods}"),
+        (directions == 2 and not flags.symmetrise, f"two directions need --symmetrise={methods}"),
         (
-            directions == 1 and asked.symmetrise,
+            directions == 1 and flags.symmetrise,
             "--symmetrise needs two directions: --model_dir and --reverse_model_dir, or two "
             "files in --from_alignments",
         ),
     ):
         if wrong:
             raise UserError(message)
-    outputs = asked.alignments, asked.lexicon, asked.save_scores
-    inputs = asked.source, asked.target, asked.gold, *files
+    outputs = flags.alignments, flags.lexicon, flags.save_scores
+    inputs = flags.source, flags.target, flags.gold, *files
     check_outputs(filter(None, outputs), filter(None, inputs))  # Now, so that no work is lost.
 
 
-def train_and_align(asked: Arguments, sides: Any) -> tuple[list[CorpusLinks], dict[str, Any]]:
+def train_and_align(flags: Arguments, sides: Any) -> tuple[list[CorpusLinks], dict[str, Any]]:
     """Trains on a text, (source, target) from `number_words`, and aligns it.
 
     Returns the `CorpusLinks` of each direction, or of one for both; and entries for --save_scores.
     """
-    iterations = asked.iterations or text_alignment.ITERATIONS[asked.model]
-    record = {"model": asked.model, "iterations": iterations}
-    settings = asked.model, iterations
-    method = asked.symmetrise or "agree"
-    if method == "agree" or (asked.model == "fertility" and method in SYMMETRISATIONS):
-        return text_alignment.align_text(sides, *settings, threshold=asked.least), record
+    iterations = flags.iterations or text_alignment.ITERATIONS[flags.model]
+    record = {"model": flags.model, "iterations": iterations}
+    settings = flags.model, iterations
+    method = flags.symmetrise or "agree"
+    if method == "agree" or (flags.model == "fertility" and method in SYMMETRISATIONS):
+        return text_alignment.align_text(sides, *settings, threshold=flags.least), record
     directions = []
     for name, way in (("forward", sides), ("reverse", sides[::-1])):
         if method in (name, *SYMMETRISATIONS):
@@ -261,7 +261,7 @@ def best_head(model: Any, tokenizer: Any, text: ParallelText, name: str) -> dict
     return {"layer": best.layer, "head": best.head}
 
 
-def align_with_models(asked: Arguments, text: ParallelText) -> tuple[list[Any], dict[str, Any]]:
+def align_with_models(flags: Arguments, text: ParallelText) -> tuple[list[Any], dict[str, Any]]:
     """Aligns a `ParallelText` with models of train.py.
 
     Returns the links of each direction, or of one for both; and direction -> --save_scores entries.
@@ -271,28 +271,28 @@ def align_with_models(asked: Arguments, text: ParallelText) -> tuple[list[Any], 
     from nmt_zoo.model_directory.directory import ModelDirectory
 
     text, aligners, records = text.in_memory(), {}, {}
-    paths = {"forward": asked.model_dir, "reverse": asked.reverse_model_dir}
+    paths = {"forward": flags.model_dir, "reverse": flags.reverse_model_dir}
     for side, path in paths.items():
         if path:
             directory = ModelDirectory(path)
-            languages = asked.languages if side == "forward" else asked.languages[::-1]
+            languages = flags.languages if side == "forward" else flags.languages[::-1]
             model, tokenizer, config = directory.load(languages=languages)
             name = f"the {config['model']} of {path}"
-            options = {"layer": asked.layer, "head": number_or("head", asked.head, *_HEADS)}
-            if asked.head == "auto":
+            options = {"layer": flags.layer, "head": number_or("head", flags.head, *_HEADS)}
+            if flags.head == "auto":
                 way = text if side == "forward" else text.swapped()
                 options |= best_head(model, tokenizer, way, name)
             aligners[side] = Aligner(model, tokenizer, name=name, **options)
             training = {"parameters": model.count_params(), "training": directory.summary()}
             records[side] = {**config, **training, **options}
-    agree = asked.symmetrise == "agree"
-    return align_text(text, **aligners, threshold=asked.least, agree=agree), records
+    agree = flags.symmetrise == "agree"
+    return align_text(text, **aligners, threshold=flags.least, agree=agree), records
 
 
-def align(asked: Arguments) -> None:
+def align(flags: Arguments) -> None:
     """Aligns a text, or reads its alignments; writes the links, counts and scores them."""
-    check_flags(asked)
-    text = ParallelText.read(asked.source, asked.target) if asked.source else None
+    check_flags(flags)
+    text = ParallelText.read(flags.source, flags.target) if flags.source else None
     words = text.words() if text else None
     sides = [text_alignment.number_words(side) for side in words] if text else None
     lengths = [(side.lengths - 1).tolist() for side in sides] if text else None
@@ -303,31 +303,31 @@ def align(asked: Arguments) -> None:
             f"{empty:,} of {len(sizes):,} pairs have an empty side; their line of links is empty",
             file=sys.stderr,
         )
-    if asked.from_alignments:
-        directions = read_directions(asked.from_alignments, pairs=sizes)
+    if flags.from_alignments:
+        directions = read_directions(flags.from_alignments, pairs=sizes)
         sizes = sizes or [(None, None)] * len(directions[0])
-    gold = read_gold(asked.gold, pairs=sizes) if asked.gold else None
-    if asked.from_alignments:
-        records = {"from_alignments": asked.from_alignments}
+    gold = read_gold(flags.gold, pairs=sizes) if flags.gold else None
+    if flags.from_alignments:
+        records = {"from_alignments": flags.from_alignments}
     else:
         directions, records = (
-            train_and_align(asked, sides) if asked.trains else align_with_models(asked, text)
+            train_and_align(flags, sides) if flags.trains else align_with_models(flags, text)
         )
     alignments, *reverse = directions
     if reverse:
         both = zip(alignments, *reverse, strict=True)
-        alignments = CorpusLinks.of_lists(symmetrise(*pair, asked.symmetrise) for pair in both)
-    if asked.alignments:
-        write_alignments(asked.alignments, alignments)
-        print(f"wrote {asked.alignments}: {sum(map(len, alignments)):,} links")
-    if asked.lexicon:
-        count = write_lexicon(asked.lexicon, lexicon_entries(alignments, *words))
-        print(f"wrote {asked.lexicon}: {count:,} word pairs")
+        alignments = CorpusLinks.of_lists(symmetrise(*pair, flags.symmetrise) for pair in both)
+    if flags.alignments:
+        write_alignments(flags.alignments, alignments)
+        print(f"wrote {flags.alignments}: {sum(map(len, alignments)):,} links")
+    if flags.lexicon:
+        count = write_lexicon(flags.lexicon, lexicon_entries(alignments, *words))
+        print(f"wrote {flags.lexicon}: {count:,} word pairs")
     if gold is not None:
-        print_scores(asked, alignments, gold, records)
+        print_scores(flags, alignments, gold, records)
 
 
-def print_scores(asked: Arguments, alignments: Any, gold: Any, records: dict[str, Any]) -> None:
+def print_scores(flags: Arguments, alignments: Any, gold: Any, records: dict[str, Any]) -> None:
     """Prints AER, precision and recall; writes them as JSON with --save_scores."""
     score = score_alignments(alignments, gold)
     num_links = sum(map(len, alignments))
@@ -335,41 +335,41 @@ def print_scores(asked: Arguments, alignments: Any, gold: Any, records: dict[str
         f"AER {score.aer:.4f}, precision {score.precision:.4f}, recall {score.recall:.4f} "
         f"({len(gold):,} sentence pairs, {num_links:,} links)"
     )
-    if asked.save_scores:
+    if flags.save_scores:
         settings = ("gold", "layer", "head")
         record = {
             **records,
             **{name: round(value, 4) for name, value in score._asdict().items()},
             **{"sentences": len(gold), "links": num_links},
-            **{name: getattr(asked, name) for name in settings},
-            "symmetrise": asked.symmetrise or ("agree" if asked.trains else None),
-            "threshold": asked.least,
+            **{name: getattr(flags, name) for name in settings},
+            "symmetrise": flags.symmetrise or ("agree" if flags.trains else None),
+            "threshold": flags.least,
             "machine": machine(),
         }
-        write_json(asked.save_scores, record)
+        write_json(flags.save_scores, record)
 
 
-def write_table(asked: Arguments) -> None:
+def write_table(flags: Arguments) -> None:
     """Writes the lexicon from a model's own translation table."""
     process.start_tensorflow()  # Before anything imports it.
     from nmt_zoo.model_directory.directory import ModelDirectory
 
-    check_writable(asked.lexicon)
-    model, tokenizer, config = ModelDirectory(asked.model_dir).load()
-    threshold = LEAST_PROBABLE if asked.threshold is None else asked.threshold
-    name = f"the {config['model']} of {asked.model_dir}"
+    check_writable(flags.lexicon)
+    model, tokenizer, config = ModelDirectory(flags.model_dir).load()
+    threshold = LEAST_PROBABLE if flags.threshold is None else flags.threshold
+    name = f"the {config['model']} of {flags.model_dir}"
     entries = table_entries(model, tokenizer, threshold=threshold, name=name)
-    count = write_lexicon(asked.lexicon, entries)
-    print(f"wrote {asked.lexicon}: {count:,} word pairs of probability above {threshold:g}")
+    count = write_lexicon(flags.lexicon, entries)
+    print(f"wrote {flags.lexicon}: {count:,} word pairs of probability above {threshold:g}")
 
 
-def main(asked: Arguments) -> int:
+def main(flags: Arguments) -> int:
     """Aligns a text; or, given only a model and a lexicon, writes the model's own table."""
-    number_or("head", asked.head, *_HEADS)
-    if asked.lexicon and asked.model_dir and asked.given <= {"model_dir", "lexicon", "threshold"}:
-        write_table(asked)
+    number_or("head", flags.head, *_HEADS)
+    if flags.lexicon and flags.model_dir and flags.given <= {"model_dir", "lexicon", "threshold"}:
+        write_table(flags)
     else:
-        align(asked)
+        align(flags)
     return 0
 
 
