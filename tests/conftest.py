@@ -1,9 +1,11 @@
 """Starts TensorFlow for the tests, and fixtures that several rooms share."""
 
+import contextlib
 import errno
 import fcntl
 import gc
 import os
+import resource
 import signal
 
 import pytest
@@ -49,6 +51,22 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if "replicas" in item.keywords:
                 item.add_marker(skip)
+
+
+@pytest.fixture
+def full_disk():
+    """A context manager that limits the size of every file, which fails as a full disk does."""
+
+    @contextlib.contextmanager
+    def limited(free_bytes=0):
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (free_bytes, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return limited
 
 
 @pytest.fixture(params=[errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])

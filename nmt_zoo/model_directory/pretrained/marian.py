@@ -39,11 +39,19 @@ _FIXED = {
     "lemma-dim-emb": ("0",),
     "factors-combine": ("sum",),
 }
-_PARTS = {
-    "self": ("self_attn", "self_attn_layer_norm"),
-    "context": ("encoder_attn", "encoder_attn_layer_norm"),
-}
+_ATTENTIONS = {"self": "self_attn", "context": "encoder_attn"}
 _PROJECTIONS = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "out_proj"}
+_NORM_NAMES = {
+    "self_Wo": "self_attn_layer_norm",
+    "context_Wo": "encoder_attn_layer_norm",
+    "ffn_ffn": "final_layer_norm",
+    "emb": "layernorm_embedding",
+    "top": "layer_norm",
+}
+_PRODUCT = re.compile(r"(encoder|decoder)_l(\d+)_(self|context|ffn)_([Wb])([qkvo12])")
+_NORM = re.compile(
+    rf"(encoder|decoder)_(?:l(\d+)_)?({'|'.join(_NORM_NAMES)})_ln_(scale|bias)(?:_pre)?"
+)
 _ENTRY = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|.*?): *(\d+)""")
 
 
@@ -74,7 +82,7 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], list[Listed], Arrays]:
     padding = len(table)  # It is not in the file: the decoder starts with zeros.
     if not {"</s>", "<unk>"} <= {*pieces}:
         raise UserError(f"{vocabularies[0]}: no entries </s> and <unk>")
-    tensors = _by_names_of_the_hub(arrays, settings, weights)
+    tensors = _by_names_of_the_hub(arrays)
     tensors["model.shared.weight"] = np.pad(table, ((0, 1), (0, 0)))
     bias = tensors.get("final_logits_bias", np.zeros(padding, np.float32)).reshape(-1)
     tensors["final_logits_bias"] = np.pad(bias, (0, 1), constant_values=MASKED)
@@ -176,44 +184,20 @@ def _unquoted(text):
     return text[1:-1].replace("''", "'") if text.startswith("'") and len(text) > 1 else text
 
 
-def _by_names_of_the_hub(arrays, settings, path):
-    """Renames the tensors of all layers, with `weight` as `[out, in]`."""
+def _by_names_of_the_hub(arrays):
+    """Renames the tensors of all layers, with `weight` as `[out, in]`; others keep their names."""
     tensors = {}
-    for *theirs, ours, is_kernel in _names(settings):
-        for name, part in zip(theirs, ("weight", "bias"), strict=True):
-            if name not in arrays:
-                raise UserError(f"{path}: no tensor {name}; damaged or incomplete")
-            array = arrays.pop(name)
-            is_matrix = is_kernel and part == "weight"
-            tensors[f"{ours}.{part}"] = array.T if is_matrix else array.squeeze()
-    if "decoder_ff_logit_out_b" in arrays:
-        tensors["final_logits_bias"] = arrays.pop("decoder_ff_logit_out_b")
-    # What is left is refused by name later.
-    return {**tensors, **arrays}
-
-
-def _names(settings):
-    """Yields Marian's names of weight and bias, the hub's name, and whether it is a product."""
-    ending = "_pre" if settings["norm"] == "pre" else ""
-
-    def norm(theirs, ours, ending=ending):
-        return f"{theirs}_ln_scale{ending}", f"{theirs}_ln_bias{ending}", ours, False
-
-    for side in ("encoder", "decoder"):
-        parts = ("self", "context") if side == "decoder" else ("self",)
-        for layer in range(settings[f"num_{side}_layers"]):
-            theirs, ours = f"{side}_l{layer + 1}", f"model.{side}.layers.{layer}"
-            for part in parts:
-                attention, norm_name = _PARTS[part]
-                for letter, name in _PROJECTIONS.items():
-                    both = f"{theirs}_{part}_W{letter}", f"{theirs}_{part}_b{letter}"
-                    yield *both, f"{ours}.{attention}.{name}", True
-                yield norm(f"{theirs}_{part}_Wo", f"{ours}.{norm_name}")
-            for number in "12":
-                both = f"{theirs}_ffn_W{number}", f"{theirs}_ffn_b{number}"
-                yield *both, f"{ours}.fc{number}", True
-            yield norm(f"{theirs}_ffn_ffn", f"{ours}.final_layer_norm")
-        if settings["norm_embeddings"]:
-            yield norm(f"{side}_emb", f"model.{side}.layernorm_embedding", "_pre")
-        if settings["norm"] == "pre":
-            yield norm(f"{side}_top", f"model.{side}.layer_norm")
+    for name, array in arrays.items():
+        if match := _PRODUCT.fullmatch(name):
+            side, layer, part, kind, which = match.groups()
+            ours = f"fc{which}" if part == "ffn" else f"{_ATTENTIONS[part]}.{_PROJECTIONS[which]}"
+        elif match := _NORM.fullmatch(name):
+            side, layer, part, kind = match.groups()
+            ours = _NORM_NAMES[part]
+        else:  # What has no use is refused by name later.
+            tensors[{"decoder_ff_logit_out_b": "final_logits_bias"}.get(name, name)] = array
+            continue
+        where = f"model.{side}" + (f".layers.{int(layer) - 1}" if layer else "")
+        ending = "weight" if kind in ("W", "scale") else "bias"
+        tensors[f"{where}.{ours}.{ending}"] = array.T if kind == "W" else array.squeeze()
+    return tensors

@@ -23,7 +23,6 @@ from nmt_zoo.serving.export.warm_up import SAMPLES, read_requests, sample_reques
 from tests.integration.decoding.both_vocabularies import VOCABULARIES, with_pieces, with_words
 from tests.running import client_in_this_process
 from tests.tiny import SMALL, Echo, Greedy, pairs
-from tests.unit.model_directory.storage_test import full_disk
 
 # Ops of TensorFlow itself, listed before tensorflow_text can add its own.
 PLAIN_OPS = set(tf.raw_ops.__dict__)
@@ -503,7 +502,7 @@ def test_every_way_in_which_a_saved_model_answers_differently_is_named(
 
 
 @with_pieces
-def test_a_full_disk_is_told_as_other_files_tell_it(serving, tmp_path):
+def test_a_full_disk_is_told_as_other_files_tell_it(serving, tmp_path, full_disk):
     with full_disk(1000), pytest.raises(OSError, match=r"^File too large$"):
         serving.save(tmp_path / "model")
 

@@ -1,10 +1,6 @@
 """Encoding text to ids: complete, filtered, and cached safely if files or processes fail."""
 
-import subprocess
-import sys
-import textwrap
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,8 +17,6 @@ from nmt_zoo.data_pipeline.encoding import (
 from nmt_zoo.data_pipeline.lines import open_split
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from tests.unit.data_pipeline.small import SOURCE, TARGET, corpus_of, pairs_of, rows_of, same_corpus
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module", params=["word", "bpe"])
@@ -157,28 +151,13 @@ def test_what_a_killed_process_left_is_removed(tokenizer, corpus, tmp_path):
     assert cache_of(tmp_path) == (folder, cache)
 
 
-LIMITED = """
-    import resource, sys
-    from nmt_zoo.data_pipeline.encoding import encode_pairs
-    from nmt_zoo.common.files import UserError
-    from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
-
+@pytest.mark.parametrize("limit", [100, 30_000, 100_000])
+def test_full_disk_is_one_line_of_error_and_leaves_nothing(tmp_path, full_disk, limit):
     lines = ["a b c d e f"] * 5000
     tokenizer = train_tokenizer("word", lines, lines)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
-    try:
-        encode_pairs(lines, lines, tokenizer, sys.argv[1])
-    except UserError as error:
-        print(error)
-"""
-
-
-@pytest.mark.parametrize("limit", [100, 30_000, 100_000])
-def test_full_disk_is_one_line_of_error_and_leaves_nothing(tmp_path, limit):
-    command = [sys.executable, "-c", textwrap.dedent(LIMITED), str(tmp_path), str(limit)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "cannot be written" in done.stdout and done.stdout.count("\n") == 1
-    assert "Traceback" not in done.stderr
+    with full_disk(limit), pytest.raises(UserError, match="cannot be written") as error:
+        encode_pairs(lines, lines, tokenizer, tmp_path)
+    assert "\n" not in str(error.value)
     assert not [path for path in tmp_path.glob("*/*") if path.name.startswith(".unfinished")]
     assert not list(tmp_path.glob("*/index.json"))
 

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import re
-import resource
 import shutil
 import signal
 import tempfile
@@ -43,17 +42,6 @@ def saved(tmp_path):
 
 def fresh_variables():
     return {name: tf.Variable(np.zeros_like(array)) for name, array in ARRAYS.items()}
-
-
-@contextlib.contextmanager
-def full_disk(free_bytes=0):
-    """Limits the size of every file, which gives the same kind of error as a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (free_bytes, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_flipped_bit_anywhere_is_noticed_or_harmless(tmp_path):
@@ -179,7 +167,7 @@ def test_what_a_killed_save_left_is_removed_and_the_one_before_it_used(saved):
     assert not left.exists()
 
 
-def test_a_full_disk_leaves_the_earlier_checkpoints_and_no_half_written_one(saved):
+def test_a_full_disk_leaves_the_earlier_checkpoints_and_no_half_written_one(saved, full_disk):
     files = set(saved.path.rglob("*"))
     for free_bytes in (0, 100, 800):
         with full_disk(free_bytes), pytest.raises(UserError, match=r"00000016.npz.*make room"):
@@ -188,7 +176,7 @@ def test_a_full_disk_leaves_the_earlier_checkpoints_and_no_half_written_one(save
     assert saved.restore_newest(fresh_variables()) == {"step": 12}
 
 
-def test_curves_that_cannot_be_written_are_one_line(tmp_path):
+def test_curves_that_cannot_be_written_are_one_line(tmp_path, full_disk):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"file: cannot be written.*Not a directory") as caught:
         Board(tmp_path / "file")
@@ -204,7 +192,7 @@ def test_curves_that_cannot_be_written_are_one_line(tmp_path):
 RECORDS = [{"step": s, "kind": "train", "seconds": 0.5, "nll": 1.0} for s in (1, 2)]
 
 
-def test_a_full_disk_leaves_no_half_record(tmp_path):
+def test_a_full_disk_leaves_no_half_record(tmp_path, full_disk):
     path = tmp_path / "metrics.jsonl"
     append_record(path, RECORDS[0])
     before = path.read_bytes()
