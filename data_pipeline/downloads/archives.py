@@ -37,10 +37,21 @@ def stream_lines(path: FilePath, member: str = "") -> Iterator[str]:
     """
     name = f"{path}: {member}" if member else path
     number = 1
-    for data in _whole_lines(path, member):
-        lines = decode_lines(data, name, number)
-        number += len(lines)
-        yield from lines
+    try:
+        with _opened(path, member) as file:
+            for block in line_blocks(lambda: file.read(_BLOCK)):
+                lines = decode_lines(block, name, number)
+                number += len(lines)
+                yield from lines
+    except _BROKEN as error:
+        if not Path(path).is_file():
+            raise UserError(f"{path}: cannot be read; check the name") from None
+        reason = str(error).partition("\n")[0].rstrip(":") or type(error).__name__
+        if isinstance(error, RecursionError):
+            reason = "links that point at each other"
+        raise UserError(
+            f"{path}: damaged or incomplete ({reason}); remove it and download it again"
+        ) from None
 
 
 def stream_pairs(
@@ -97,22 +108,6 @@ def sentences(lines: Iterable[str]) -> Iterator[str]:
             yield line
         elif tag[1] in ("title", "description"):
             yield (tag[2] or "").strip()
-
-
-def _whole_lines(path, member):
-    """Yields a text as bytes, in pieces of whole lines."""
-    try:
-        with _opened(path, member) as file:
-            yield from line_blocks(lambda: file.read(_BLOCK))
-    except _BROKEN as error:
-        if not Path(path).is_file():
-            raise UserError(f"{path}: cannot be read; check the name") from None
-        reason = str(error).partition("\n")[0].rstrip(":") or type(error).__name__
-        if isinstance(error, RecursionError):
-            reason = "links that point at each other"
-        raise UserError(
-            f"{path}: damaged or incomplete ({reason}); remove it and download it again"
-        ) from None
 
 
 @contextlib.contextmanager

@@ -65,7 +65,7 @@ class SearchOptions(NamedTuple):
     banned: Any = None  # `banned.BannedPhrases`, or None.
     shortlist: Any = None  # `shortlist.Shortlist`, or None: all tokens are scored.
     rules: tuple = ()  # `rules.DecodingRule`s of the user's own.
-    # Token with which every translation begins, such as the sign of its language; None: any. It
+    # Token with which every translation begins, such as the token of its language; None: any. It
     # counts in scores, but not in `length_limit`.
     first: int | None = None
     compile: str = NEVER  # When XLA compiles searches of few sentences, one of `COMPILE`.

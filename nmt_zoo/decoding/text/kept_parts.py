@@ -68,8 +68,8 @@ class KeptParts:
             ) from None
         if not can_keep(tokenizer):
             raise UserError(
-                "--keep puts signs into lines, which the vocabulary of this model cannot write: it "
-                "has no byte pieces; leave the flag out, or train with --tokenizer=bpe"
+                "--keep puts placeholders into lines, which the vocabulary of this model cannot "
+                "write: it has no byte pieces; leave the flag out, or train with --tokenizer=bpe"
             )
         self._source, self._target = tokenizer.source, tokenizer.target
         self._is_new = functools.cache(self._is_in_bytes)
