@@ -1,6 +1,5 @@
 """Opens what is translated, a file or a stream, and what translations are compared with."""
 
-import codecs
 import collections
 import itertools
 import os
@@ -10,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import IO, Any, NamedTuple
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import check_plain, decode_block
+from nmt_zoo.common.files import decode_lines
 from nmt_zoo.data_pipeline.documents import Context, starts_of
 from nmt_zoo.data_pipeline.downloads.markup import is_markup
 from nmt_zoo.data_pipeline.lines import is_tsv
@@ -156,19 +155,8 @@ class LiveLines:
         if end or self._ended:  # Joined only now, or a long line would be copied at every block.
             whole = b"".join([*self._rest, head, end])
             self._rest = []
-            if whole:
-                self._decode(whole)
+            lines = decode_lines(whole, self._name, self._count + 1)
+            self._count += len(lines)
+            self._ready.extend(lines)
         if rest:
             self._rest.append(rest)
-
-    def _decode(self, block):
-        r"""Decodes whole lines, each ended by `\n`; the last line of the stream need not be."""
-        if not self._count:
-            check_plain(block, self._name)
-            block = block.removeprefix(codecs.BOM_UTF8)
-        if not block:  # Nothing but the mark.
-            return
-        block = block.replace(b"\r\n", b"\n").removesuffix(b"\n")
-        lines = decode_block(block, self._name, self._count + 1).split("\n")
-        self._count += len(lines)
-        self._ready.extend(lines)
