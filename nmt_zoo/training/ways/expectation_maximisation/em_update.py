@@ -84,7 +84,7 @@ class ExpectationMaximisation(WayOfTraining):
         self.chain = [(MODEL_1, model1_steps), (MODEL_2, model2_steps), (stage, hmm_steps)]
         self._stage = None
         if leave_one_out:
-            self.engine = LeaveOneOutEngine(text, alpha, dtype=np.float64)
+            self.engine: Any = LeaveOneOutEngine(text, alpha, dtype=np.float64)
         else:
             sizes = [model.target_vocab_size for model in alignment_models]
             smoothing = self.model.table.smoothing
