@@ -41,12 +41,13 @@ from nmt_zoo.model_directory.directory import ModelDirectory, model_directories
 from nmt_zoo.serving.ctranslate2 import conversion
 from nmt_zoo.serving.ctranslate2.engine import CTranslate2Engine, CTranslate2Export
 from nmt_zoo.serving.export import model_card, server_files, warm_up
-from nmt_zoo.serving.export.saved_model import ServingModule, write_saved_model
+from nmt_zoo.serving.export.saved_model import ServingModule
 from nmt_zoo.serving.export.saved_model_check import check
 from nmt_zoo.serving.export.versions import check_format, publish, unfinished_version
 
 _FOLDERS, _FORMAT, _SEARCH = "Folders", "Format", "Search"
 _REST = "Model card and check"
+SAMPLES = ["A dog runs.", "", "The old man does not see the two houses.", "7 , 8 and 9 ?", "x"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,14 +83,6 @@ class Arguments(flag_values.Arguments):
         choices=conversion.QUANTIZATIONS,
         needs=("format=ctranslate2",),
     )
-    compile: bool = flag(
-        _FORMAT,
-        False,
-        "Adds signatures that answer up to two lines about three times as fast, by programs that "
-        "XLA compiles while a server loads the model: a minute on a CPU. TensorFlow Serving needs "
-        "its flag --xla_cpu_compilation_enabled.",
-        needs=("format=savedmodel",),
-    )
     beam_size: int = beam_size_flag(
         _SEARCH, ", unless a request asks for another", needs=("format=savedmodel",)
     )
@@ -118,126 +111,114 @@ class Arguments(flag_values.Arguments):
 
 
 def translations_to_compare(
-    asked: Arguments, model: Any, tokenizer: Any, **search: Any
+    arguments: Arguments, model: Any, tokenizer: Any, **search: Any
 ) -> tuple[Any, ...]:
     """Returns (lines of the check, a `Translation` of each); reports and omits untranslated lines.
 
     Raises UserError: the file of `--check_input` cannot be read or has nothing to compare.
     """
-    name = asked.check_input or "the built-in lines"
-    lines = read_lines(asked.check_input) if asked.check_input else warm_up.SAMPLES
-    translator = Translator.of(model, tokenizer, name=f"the model in {asked.model_dir}", **search)
+    path = arguments.check_input
+    name, lines = path or "the built-in lines", read_lines(path) if path else SAMPLES
+    translator = Translator.of(
+        model, tokenizer, name=f"the model in {arguments.model_dir}", **search
+    )
     with Progress("translating", len(lines), "lines") as progress:
-        results = translator.translate(lines, done=lambda found: progress.update(len(found)))
-    found = [best[0] for best in results]
-    left = [n for n, translation in enumerate(found, start=1) if translation.problem]
-    if left:
+        results = translator.translate(lines, done=lambda batch: progress.update(len(batch)))
+    translations = [best for best, *_ in results]
+    problems = [(n, best.problem) for n, best in enumerate(translations, start=1) if best.problem]
+    if problems:
+        number, problem = problems[0]
         print(
-            f"{name}: {len(left)} of {len(lines)} lines are not compared, the first is line "
-            f"{left[0]} ({found[left[0] - 1].problem})",
+            f"{name}: {len(problems)} of {len(lines)} lines are not compared, the first is line "
+            f"{number} ({problem})",
             file=sys.stderr,
         )
-    compared = [both for both in zip(lines, found, strict=True) if not both[1].problem]
+    pairs = zip(lines, translations, strict=True)
+    compared = [(line, translation) for line, translation in pairs if not translation.problem]
     if all(is_blank(line) for line, _ in compared):
         raise UserError(f"{name}: no line to compare; give --check_input some source sentences")
     return tuple(zip(*compared, strict=True))
 
 
 def export_saved_model(
-    asked: Arguments, folder: Path, model: Any, tokenizer: Any, config: dict, **search: Any
+    arguments: Arguments, folder: Path, model: Any, tokenizer: Any, config: dict, **search: Any
 ) -> str:
     """Writes a SavedModel into a folder and checks it; returns what was proved, in words."""
-    lines, translations = translations_to_compare(asked, model, tokenizer, **search)
+    lines, translations = translations_to_compare(arguments, model, tokenizer, **search)
     with process.silence():  # tensorflow_text prints that SentencePiece normalises nothing.
-        module = ServingModule(
-            model,
-            tokenizer,
-            max_beam_size=asked.max_beam_size,
-            compiled=asked.compile,
-            **search,
-        )
-    if asked.compile and not module.is_compiled:
-        print(
-            "--compile: no compiled signatures, because this model or its search cannot be "
-            "compiled, as where translations begin with a language",
-            file=sys.stderr,
-        )
-    limit, name = asked.max_input_tokens, Path(asked.export_dir).resolve().name
-
-    def requests(signatures):
-        limits = {"max_tokens": limit, "compiled": module.is_compiled}
-        checked = check(folder, model, tokenizer, lines, translations, **limits)
-        return [*checked, *warm_up.compiled_requests(tokenizer, signatures, limit)]
-
-    signatures = write_saved_model(folder, module, name, requests)
+        module = ServingModule(model, tokenizer, max_beam_size=arguments.max_beam_size, **search)
+    module.save(folder)
+    graph = server_files.read_meta_graph(folder)
+    server_files.check_operations(graph)
+    limit, name = arguments.max_input_tokens, Path(arguments.export_dir).resolve().name
+    requests = check(folder, model, tokenizer, lines, translations, max_tokens=limit)
     extra = folder / server_files.EXTRA
-    training_text.copy(model_directories(asked.model_dir)[0].training_text_path, extra)
-    (extra / "tokenizer").mkdir()
-    tokenizer.save(extra / "tokenizer")
+    extra.mkdir(exist_ok=True)
+    warm_up.write_requests(extra, requests, graph.signature_def, name)
     imported = config.get("imported", {})
     facts = {
-        "license": asked.license or imported.get("license") or model_card.NOT_STATED,
+        "license": arguments.license or imported.get("license") or model_card.NOT_STATED,
         "intended_use": model_card.INTENDED_USE,
         "parameters": model.count_params(),
         "search": {**search, "max_beam_size": module.max_beam_size},
-        "signatures": model_card.signature_table(signatures),
+        "signatures": model_card.signature_table(graph.signature_def),
     }
-    directories = model_directories(asked.model_dir)
+    directories = model_directories(arguments.model_dir)
     model_card.write_card(extra, directories=directories, config=config, facts=facts)
     return f"{len(lines)} lines translated alike in a fresh process"
 
 
 def export_ctranslate2(
-    asked: Arguments, folder: Path, model: Any, tokenizer: Any, config: dict, **search: Any
+    arguments: Arguments, folder: Path, model: Any, tokenizer: Any, config: dict, **search: Any
 ) -> str:
     """Writes a model for CTranslate2 into a folder; returns how many lines are alike, in words."""
     weights = conversion.weights_of(model)
     # In place of the penalty of the model directory, which --length_penalty overrides.
     config = {**config, "length_penalty": search["length_penalty"]}
-    about = {"config": config, "training": ModelDirectory(asked.model_dir).summary()}
-    about["max_input_tokens"] = asked.max_input_tokens
-    conversion.write(weights, tokenizer, folder, quantization=asked.quantization, **about)
-    training_text.copy(ModelDirectory(asked.model_dir).training_text_path, folder)
-    converted, tokenizer, _ = CTranslate2Export(folder, asked.languages).load()
-    lines, translations = translations_to_compare(asked, model, tokenizer, **search)
+    about = {"config": config, "training": ModelDirectory(arguments.model_dir).summary()}
+    about["max_input_tokens"] = arguments.max_input_tokens
+    conversion.write(weights, tokenizer, folder, quantization=arguments.quantization, **about)
+    training_text.copy(ModelDirectory(arguments.model_dir).training_text_path, folder)
+    converted, tokenizer, _ = CTranslate2Export(folder, arguments.languages).load()
+    lines, translations = translations_to_compare(arguments, model, tokenizer, **search)
     options, of_lines = split_options(search)
     engine = CTranslate2Engine(converted, options, of_lines.max_input_tokens)
     translator = Translator(engine, tokenizer, of_lines)
-    found = [best[0].text for best in translator.translate(lines)]
-    alike = sum(a == b.text for a, b in zip(found, translations, strict=True))
+    pairs = zip(translator.translate(lines), translations, strict=True)
+    alike = sum(best.text == expected.text for (best, *_), expected in pairs)
     return f"{alike} of {len(lines)} lines translated alike ({alike / len(lines):.1%})"
 
 
-def main(asked: Arguments) -> int:
+def main(arguments: Arguments) -> int:
     """Reads flags, exports, compares; a version appears only after it has passed the check."""
-    asked.check()
-    to_ctranslate2 = asked.format == "ctranslate2"
-    if asked.max_beam_size and asked.max_beam_size < asked.beam_size:
+    arguments.check()
+    to_ctranslate2 = arguments.format == "ctranslate2"
+    if arguments.max_beam_size and arguments.max_beam_size < arguments.beam_size:
         raise UserError(
-            f"--max_beam_size={asked.max_beam_size} is less than --beam_size={asked.beam_size}, "
-            "the default; give a larger one"
+            f"--max_beam_size={arguments.max_beam_size} is less than --beam_size="
+            f"{arguments.beam_size}, the default; give a larger one"
         )
-    check_folder(asked.export_dir)
-    folder = Path(asked.export_dir)
+    check_folder(arguments.export_dir)
+    folder = Path(arguments.export_dir)
     check_format(folder, "saved_model.pb" if to_ctranslate2 else "model.bin")
-    directories = model_directories(asked.model_dir)
+    directories = model_directories(arguments.model_dir)
     if to_ctranslate2:  # What is needed later is looked for before minutes of loading.
         conversion.ctranslate2_package()
     else:
         for directory in directories:
             model_card.read_scores(directory.path)
     process.start_tensorflow()
-    model, tokenizer, config = load_models(directories, languages=asked.languages)
-    require_steps(model, f"--model_dir={asked.model_dir} cannot be exported")
-    asked = with_length_penalty(asked, config)
+    model, tokenizer, config = load_models(directories, languages=arguments.languages)
+    require_steps(model, f"--model_dir={arguments.model_dir} cannot be exported")
+    arguments = with_length_penalty(arguments, config)
     names = "beam_size", "length_penalty", "max_input_tokens"
-    search = {name: getattr(asked, name) for name in names}
+    search = {name: getattr(arguments, name) for name in names}
     search["context_sentences"] = config["options"]["context_sentences"]
     with unfinished_version(folder) as unfinished:
         if to_ctranslate2:
-            proved = export_ctranslate2(asked, unfinished, model, tokenizer, config, **search)
+            proved = export_ctranslate2(arguments, unfinished, model, tokenizer, config, **search)
         else:
-            proved = export_saved_model(asked, unfinished, model, tokenizer, config, **search)
+            proved = export_saved_model(arguments, unfinished, model, tokenizer, config, **search)
         version = publish(unfinished, folder)
         if not to_ctranslate2:
             server_files.write_beside(folder, folder.resolve().name)

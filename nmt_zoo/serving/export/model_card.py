@@ -18,8 +18,8 @@ INTENDED_USE = (
 )
 _SOFTWARE = "Apache License 2.0, for the program that made this model"
 _LINES = (
-    "as in its training text, usually a sentence each. serve.py splits a line with more sentences; "
-    "other servers translate it as a whole, and may lose some"
+    "as in its training text, usually a sentence each. A line with more sentences is translated as "
+    "a whole, and some of them may be missing in the translation"
 )
 _SCORES = ("bleu", "chrf", "ter")
 
@@ -34,12 +34,12 @@ def read_scores(folder: Path) -> dict[str, Any] | None:
         return None
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        found = {
+        scores: dict[str, Any] = {
             name: {"score": float(record[name]), "signature": str(record[f"{name}_signature"])}
             for name in _SCORES
             if name in record
         }
-        return {**found, "sentences": int(record["sentences"])}
+        return {**scores, "sentences": int(record["sentences"])}
     except (OSError, ValueError, KeyError, TypeError):
         raise UserError(
             f"{path}: expected the scores that translate.py --save_scores writes; write them "
@@ -73,29 +73,29 @@ def write_card(
     are further entries of the card, of any type that JSON has. Raises `UserError` if the recorded
     scores cannot be read, and `OSError` if a file cannot be written.
     """
-    configs = [directory.config() for directory in directories]
     card = {
-        "models": [
-            {
-                "preset": each["model"],
-                "settings": each["settings"],
-                **{name: each[name] for name in ("imported", "languages") if name in each},
-                "training": {
-                    "dataset": each.get("dataset") or "files of its owner",
-                    "training_text": each.get("training_text"),
-                    "options": each["options"],
-                    **directory.summary(),
-                },
-                "scores": read_scores(directory.path),
-            }
-            for directory, each in zip(directories, configs, strict=True)
-        ],
+        "models": [_model(directory, directory.config()) for directory in directories],
         "tokenizer": {"kind": config["tokenizer"], "vocabulary_sizes": config["vocab_sizes"]},
         "software": {"tensorflow": tf.__version__, "license": _SOFTWARE},
         **facts,
     }
     write_json(folder / "model_card.json", card)
     write_text(folder / "MODEL_CARD.md", _text(card))
+
+
+def _model(directory, config):
+    return {
+        "preset": config["model"],
+        "settings": config["settings"],
+        **{name: config[name] for name in ("imported", "languages") if name in config},
+        "training": {
+            "dataset": config.get("dataset") or "files of its owner",
+            "training_text": config.get("training_text"),
+            "options": config["options"],
+            **directory.summary(),
+        },
+        "scores": read_scores(directory.path),
+    }
 
 
 def _text(card):
@@ -106,17 +106,15 @@ def _text(card):
         lines += [f"* Settings: {_plain(model['settings']) or 'those of the preset'}"]
         lines += [f"* Data: {training['dataset']}"]
         lines += [f"* Training: {training['steps']:,} steps, {training['minutes']} minutes"]
-        found = {name: best[name] for name in ("step", "perplexity", "bleu") if name in best}
-        lines += [f"* On its validation text: {_plain(found) or 'not measured'}"]
+        best = {name: best[name] for name in ("step", "perplexity", "bleu") if name in best}
+        lines += [f"* On its validation text: {_plain(best) or 'not measured'}"]
         scores = model["scores"] or {}
-        for name, score in scores.items():
-            if name != "sentences":
-                lines.append(
-                    f"* {name} {score['score']} on {scores['sentences']:,} sentences "
-                    f"({score['signature']})"
-                )
-        if not scores:
-            lines.append("* Test scores: none recorded")
+        lines += [
+            f"* {name} {scores[name]['score']} on {scores['sentences']:,} sentences "
+            f"({scores[name]['signature']})"
+            for name in _SCORES
+            if name in scores
+        ] or ["* Test scores: none recorded"]
         lines.append("")
     tokenizer = card["tokenizer"]
     lines += ["## Use", ""]

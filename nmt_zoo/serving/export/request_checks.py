@@ -33,8 +33,8 @@ def are_empty(ids: tf.Tensor) -> tf.Tensor:
 def are_new(texts: tf.Tensor, are_real: tf.Tensor) -> tf.Tensor:
     """Returns `[B, K]` bool: True for a real text that differs from all before it in its row."""
     same = (texts[:, :, None] == texts[:, None, :]) & are_real[:, None, :]
-    places = tf.range(tf.shape(texts)[1])
-    return are_real & ~tf.reduce_any(same & (places[None, :] < places[:, None]), axis=2)
+    numbers = tf.range(tf.shape(texts)[1])
+    return are_real & ~tf.reduce_any(same & (numbers[None, :] < numbers[:, None]), axis=2)
 
 
 def option(name: str, values: tf.Tensor, text: tf.Tensor, default: float) -> tf.Tensor:
@@ -55,9 +55,9 @@ def refuse(is_bad: tf.Tensor, values: tf.Tensor, message: str) -> tf.Operation:
     `is_bad`, bool, has the shape of `values`. `message` has `{}` twice: for the value's index,
     counted from 0, and for the value. Returns the checking operation.
     """
-    place = tf.where(is_bad)[:1]
-    index = tf.strings.reduce_join(tf.strings.as_string(place), axis=1, separator=", ")
-    value = tf.gather_nd(values, place)
+    first = tf.where(is_bad)[:1]
+    index = tf.strings.reduce_join(tf.strings.as_string(first), axis=1, separator=", ")
+    value = tf.gather_nd(values, first)
     value = tf.strings.as_string(value, shortest=values.dtype.is_floating)
     before, between, after = message.split("{}")
     message = tf.strings.join([before, index, between, value, after])

@@ -8,19 +8,11 @@ Signatures:
   translations of each line, the best first, all with different texts. A row has `count` of them,
   `n_best` unless the model finds fewer; the rest of the row is "" and 0. In every input, -1 stands
   for the default.
-* `translate_ids`: `source_ids [B, S]` int32, `source_lengths [B]` int32 -> `target_ids [B, T]`
-  int32, `target_lengths [B]` int32, `score [B]` float32
-* `attention`: `source [B]`, `target [B]` strings -> `source_tokens [B, S]`, `target_tokens [B, T]`
-  strings, `attention [B, T, S]` float32, the model's soft alignment
-* `attention_maps`: `source [B]`, `target [B]` strings -> tokens as `attention`, and each of the
-  model's attention maps by its name, such as `decoder/0/cross` `[B, H, T, S]` float32; only if the
-  model has such maps
+* `attention_maps`: `source [B]`, `target [B]` strings -> `source_tokens [B, S]`,
+  `target_tokens [B, T]` strings, and each of the model's attention maps by its name, such as
+  `decoder/0/cross` `[B, H, T, S]` float32; only if the model has such maps
 * `score`: `source [B]`, `target [B]` strings -> `log_prob [B]`, `score [B]` float32 of the given
   translation, `target_tokens [B, T]` strings and their `token_log_probs [B, T]` float32
-* `serving_default_compiled` and `translate_compiled`, if asked for: as those without the ending,
-  but up to two lines at a time are translated by programs that XLA compiles when their sizes first
-  occur, see `decoding.search.compiled`; TensorFlow Serving needs `--xla_cpu_compilation_enabled`.
-  Nothing else in the SavedModel needs XLA.
 
 A `text` may have several lines, separated by line feeds. Each is translated by itself, or with the
 sentences before it if the model reads such (`data_pipeline.documents`), and the translations are
@@ -34,14 +26,13 @@ along the first axis, and refuses to batch scalars. It knows no defaults either,
 
 An empty batch has an empty answer. A batch that cannot be answered correctly is refused as a whole
 with an `InvalidArgumentError` that names the row; TensorFlow Serving then answers status 400. This
-happens if a text has too many tokens, an id is not in the vocabulary, a length does not fit its
-row, an option is out of its range, the inputs have different numbers of rows, attention has more
-than `MAX_WEIGHTS` weights, or the model's scores for a line are not numbers.
+happens if a text has too many tokens, an option is out of its range, the inputs have different
+numbers of rows, attention has more than `MAX_WEIGHTS` weights, or the model's scores for a line are
+not numbers.
 """
 
-import copy
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +43,7 @@ from nmt_zoo.data_pipeline.tokenization.graph_tokenizers import graph_vocabulary
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.scoring import make_scorer
-from nmt_zoo.decoding.search.engine import compiled_search, make_search
+from nmt_zoo.decoding.search.engine import make_search
 from nmt_zoo.decoding.search.types import SearchOptions, SentenceOptions, length_normaliser
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
 from nmt_zoo.models.base import TranslationModel
@@ -70,18 +61,14 @@ from nmt_zoo.serving.export.request_checks import (
     same_rows,
     valid,
 )
-from nmt_zoo.serving.export.server_files import check_operations, read_meta_graph
 from nmt_zoo.serving.export.text_lines import joined, lines_of
-from nmt_zoo.serving.export.warm_up import COMPILED, write_requests
 
 _STRINGS = tf.TensorSpec([None], tf.string)
-_IDS = tf.TensorSpec([None, None], tf.int32)
 _INTEGERS = tf.TensorSpec([None], tf.int32)
 _FLOATS = tf.TensorSpec([None], tf.float32)
 # Most weights of attention in an answer, 16 MB. Without a limit, the maps of one pair of long lines
 # would fill a server's memory. Scores need the weights of one layer at a time.
 MAX_WEIGHTS = 1 << 22
-COMPILED_SIGNATURES = "serving_default", "translate"  # Of which there may be compiled ones.
 
 
 def _refuse_weights(source_ids, target_ids, num_heads):
@@ -105,7 +92,6 @@ class ServingModule(tf.Module):
     Args:
         max_input_tokens: longest line that is accepted, in tokens including `</s>`.
         max_beam_size: largest beam that a request may ask for; None: `beam_size`.
-        compiled: whether there are compiled endpoints, too; not if the model cannot be compiled.
         context_sentences: sentences before each line of a text with which it is translated.
         **search: fields of `SearchOptions`, such as `beam_size`; the defaults of requests.
     """
@@ -117,7 +103,6 @@ class ServingModule(tf.Module):
         *,
         max_input_tokens: int = MAX_INPUT_TOKENS,
         max_beam_size: int | None = None,
-        compiled: bool = False,
         context_sentences: int = 0,
         **search: Any,
     ) -> None:
@@ -127,7 +112,6 @@ class ServingModule(tf.Module):
         self.source = graph_vocabulary(tokenizer.source)
         is_same = tokenizer.source is tokenizer.target
         self.target = self.source if is_same else graph_vocabulary(tokenizer.target)
-        self.source_vocab_size = model.source_vocab_size
         self.max_input_tokens = max_input_tokens
         self.context_sentences = context_sentences
         # The target language is how every translation begins.
@@ -136,16 +120,8 @@ class ServingModule(tf.Module):
         widest = self.options._replace(beam_size=self.max_beam_size)
         self._search = make_search(model, self.options)
         self._search_each = make_search(model, widest, each_sentence=True)
-        self._programs = compiled_search(model, self.options) if compiled else None
-        self._programs_each = compiled_search(model, widest, each_sentence=True)
         self._score = make_scorer(model)
-        self._align = model.align
         self._attention_maps = model.attention_maps
-
-    @property
-    def is_compiled(self) -> bool:
-        """Returns whether there are compiled endpoints."""
-        return self._programs is not None
 
     def _encoded(self, vocabulary, lines, name):
         """Encodes `[B]` strings to `[B, S]` int32; refuses long lines."""
@@ -163,16 +139,17 @@ class ServingModule(tf.Module):
         message = f"{name}[{{}}] has {{}} tokens and at most {limit} are allowed; split it"
         return checked(ids, refuse(lengths > limit, lengths, message))
 
-    def _hypotheses(self, source_ids, search, asked):
+    def _hypotheses(self, source_ids, search, n_best):
         """Searches as `make_search`; returns the `Hypotheses`, of which empty ones stay empty."""
-        found = search(not_empty(source_ids), asked)
-        found = tf.nest.map_structure(lambda values: values[: tf.shape(source_ids)[0]], found)
+        rows = tf.shape(source_ids)[0]
+        hypotheses = search(not_empty(source_ids), n_best)
+        hypotheses = tf.nest.map_structure(lambda values: values[:rows], hypotheses)
         is_empty = are_empty(source_ids)[:, None]
-        nothing = tf.where(tf.range(tf.shape(found.ids)[2]) == 0, EOS_ID, PAD_ID)
-        return found._replace(
-            ids=tf.where(is_empty[:, None], nothing, found.ids),
-            log_probs=tf.where(is_empty, 0.0, found.log_probs),
-            scores=tf.where(is_empty, 0.0, found.scores),
+        nothing = tf.where(tf.range(tf.shape(hypotheses.ids)[2]) == 0, EOS_ID, PAD_ID)
+        return hypotheses._replace(
+            ids=tf.where(is_empty[:, None], nothing, hypotheses.ids),
+            log_probs=tf.where(is_empty, 0.0, hypotheses.log_probs),
+            scores=tf.where(is_empty, 0.0, hypotheses.scores),
         )
 
     @functools.cached_property
@@ -185,9 +162,9 @@ class ServingModule(tf.Module):
     @tf.function(input_signature=[_STRINGS], autograph=False)
     def serving_default(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         lines = lines_of(text, self.context_sentences)
-        found = self._hypotheses(self._encoded_lines(lines), self._search, 1)
-        texts, penalty = self.target.decode(found.ids[:, 0]), self.options.length_penalty
-        texts, scores = joined(lines, texts, found.scores[:, 0], found, penalty)
+        best = self._hypotheses(self._encoded_lines(lines), self._search, 1)
+        texts, penalty = self.target.decode(best.ids[:, 0]), self.options.length_penalty
+        texts, scores = joined(lines, texts, best.scores[:, 0], best, penalty)
         return {"translation": checked(texts, refuse_nan(scores, "text")), "score": scores}
 
     @tf.function(input_signature=[_STRINGS, _INTEGERS, _FLOATS, _INTEGERS], autograph=False)
@@ -195,36 +172,36 @@ class ServingModule(tf.Module):
         self, text: tf.Tensor, beam_size: tf.Tensor, length_penalty: tf.Tensor, n_best: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         lines = lines_of(text, self.context_sentences)
-        of_text = self._each(text, beam_size, length_penalty, n_best)
-        each = SentenceOptions(*(tf.gather(values, lines.value_rowids()) for values in of_text))
+        of_text = self._options(text, beam_size, length_penalty, n_best)
+        of_line = SentenceOptions(*(tf.gather(values, lines.value_rowids()) for values in of_text))
         # As `Translator`: if several are asked for, all are found, as some may have the same text.
-        wanted = each._replace(n_best=tf.where(each.n_best > 1, each.beam_size, 1))
-        wanted = SentenceOptions(*map(not_without_rows, wanted))
-        found = self._hypotheses(self._encoded_lines(lines), self._search_each, wanted)
-        size = tf.shape(found.ids)
-        texts = tf.reshape(self.target.decode(tf.reshape(found.ids, [-1, size[2]])), size[:2])
-        is_new = are_new(texts, found.log_probs > -1e8)
-        places = tf.argsort(tf.where(is_new, 0, 1), axis=1, stable=True)
-        places = places[:, : tf.maximum(tf.reduce_max(each.n_best), 1)]
-        count = tf.minimum(tf.reduce_sum(tf.cast(is_new, tf.int32), axis=1), each.n_best)
-        texts, scores = (tf.gather(both, places, batch_dims=1) for both in (texts, found.scores))
-        best = joined(lines, texts[:, 0], scores[:, 0], found, of_text.length_penalty)
+        options = of_line._replace(n_best=tf.where(of_line.n_best > 1, of_line.beam_size, 1))
+        options = SentenceOptions(*map(not_without_rows, options))
+        hypotheses = self._hypotheses(self._encoded_lines(lines), self._search_each, options)
+        size, scores = tf.shape(hypotheses.ids), hypotheses.scores
+        texts = self.target.decode(tf.reshape(hypotheses.ids, [-1, size[2]]))
+        texts = tf.reshape(texts, size[:2])
+        is_new = are_new(texts, hypotheses.log_probs > -1e8)
+        order = tf.argsort(tf.where(is_new, 0, 1), axis=1, stable=True)
+        order = order[:, : tf.maximum(tf.reduce_max(of_line.n_best), 1)]
+        count = tf.minimum(tf.reduce_sum(tf.cast(is_new, tf.int32), axis=1), of_line.n_best)
+        texts, scores = (tf.gather(values, order, batch_dims=1) for values in (texts, scores))
+        best = joined(lines, texts[:, 0], scores[:, 0], hypotheses, of_text.length_penalty)
         first = lines.row_starts()
         texts, scores = (
-            tf.concat([one[:, None], tf.gather(both, first)[:, 1:]], axis=1)
-            for one, both in zip(best, (texts, scores), strict=True)
+            tf.concat([first_column[:, None], tf.gather(values, first)[:, 1:]], axis=1)
+            for first_column, values in zip(best, (texts, scores), strict=True)
         )
         most = tf.where(lines.row_lengths() == 1, of_text.n_best, 1)
-        is_there = tf.reduce_min(lines.with_values(count), axis=1)
-        count = tf.minimum(is_there, most)
-        is_there = tf.sequence_mask(count, tf.shape(places)[1])
+        count = tf.minimum(tf.reduce_min(lines.with_values(count), axis=1), most)
+        is_there = tf.sequence_mask(count, tf.shape(order)[1])
         return {
             "translation": tf.where(is_there, checked(texts, refuse_nan(best[1], "text")), ""),
             "score": tf.where(is_there, scores, 0.0),
             "count": count,
         }
 
-    def _each(self, text, beam_size, length_penalty, n_best):
+    def _options(self, text, beam_size, length_penalty, n_best):
         """Returns the `SentenceOptions` of a request; refuses options out of range."""
         beam_size = option("beam_size", beam_size, text, self.options.beam_size)
         length_penalty = option("length_penalty", length_penalty, text, self.options.length_penalty)
@@ -239,23 +216,6 @@ class ServingModule(tf.Module):
         n_best = valid(n_best, (n_best < 1) | (n_best > beam_size), message)
         return SentenceOptions(beam_size, length_penalty, n_best)
 
-    @tf.function(input_signature=[_IDS, _INTEGERS], autograph=False)
-    def translate_ids(
-        self, source_ids: tf.Tensor, source_lengths: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        """Ignores the ids of a row from its length on."""
-        size, last_id = tf.shape(source_ids)[1], self.source_vocab_size - 1
-        lengths = same_rows(source_lengths, source_ids, "source_lengths", "source_ids")
-        message = "source_lengths[{}] is {}, not between 0 and the width of source_ids"
-        real = tf.sequence_mask(valid(lengths, (lengths < 0) | (lengths > size), message), size)
-        message = f"source_ids[{{}}] is {{}}, and ids are 0 to {last_id}"
-        strange = real & ((source_ids < 0) | (source_ids > last_id))
-        ids = tf.where(real, valid(source_ids, strange, message), PAD_ID)
-        found = self._hypotheses(self._not_too_long(ids, "source_ids"), self._search, 1)
-        scores = found.scores[:, 0]
-        target_ids = checked(found.ids[:, 0], refuse_nan(scores, "source_ids"))
-        return {"target_ids": target_ids, "target_lengths": lengths_of(target_ids), "score": scores}
-
     def _pairs(self, source, target):
         """Encodes two texts with as many lines; returns the ids of both, and their tokens."""
         target = same_rows(target, source, "target", "source")
@@ -266,16 +226,6 @@ class ServingModule(tf.Module):
             "target_tokens": tf.where(target_ids == PAD_ID, "", self.target.pieces(target_ids)),
         }
         return source_ids, target_ids, tokens
-
-    @tf.function(input_signature=[_STRINGS, _STRINGS], autograph=False)
-    def attention(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Padding has the token "" and the weight 0."""
-        source_ids, target_ids, tokens = self._pairs(source, target)
-        source_ids = checked(source_ids, _refuse_weights(source_ids, target_ids, 1))
-        weights = self._align(not_empty(source_ids), not_empty(target_ids))
-        weights = weights[: tf.shape(source)[0]]
-        real = tf.cast(target_ids != PAD_ID, tf.float32)
-        return {**tokens, "attention": weights * real[:, :, None]}
 
     @tf.function(input_signature=[_STRINGS, _STRINGS], autograph=False)
     def attention_maps(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -312,38 +262,15 @@ class ServingModule(tf.Module):
             "token_log_probs": log_probs,
         }
 
-    def without_graph(self) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
-        """Returns `serving_default` as a function that traces no graph: slow, but at once."""
-        module = copy.copy(self)
-        module._search = self._search.python_function
-        return functools.partial(ServingModule.serving_default.python_function, module)
-
-    @functools.cached_property
-    def _compiled(self):
-        """The compiled endpoints by name."""
-        module = copy.copy(self)
-        module._search = functools.partial(self._programs, otherwise=self._search)
-        module._search_each = functools.partial(self._programs_each, otherwise=self._search_each)
-        return {
-            f"{name}{COMPILED}": tf.function(
-                functools.partial(getattr(ServingModule, name).python_function, module),
-                input_signature=getattr(self, name).input_signature,
-                autograph=False,
-            )
-            for name in COMPILED_SIGNATURES
-        }
-
     def signatures(self) -> dict[str, Callable]:
         endpoints = {
             "serving_default": self.serving_default,
             "translate": self.translate,
-            "translate_ids": self.translate_ids,
-            "attention": self.attention,
             "score": self.score,
         }
         if self._num_heads:
             endpoints["attention_maps"] = self.attention_maps
-        return endpoints | (self._compiled if self.is_compiled else {})
+        return endpoints
 
     def save(self, folder: Path) -> None:
         """Writes the SavedModel into a folder; raises `OSError` if it cannot be written."""
@@ -353,26 +280,6 @@ class ServingModule(tf.Module):
             tf.saved_model.save(self, str(folder), signatures=self.signatures(), options=options)
         except tf.errors.OpError as error:  # "{{node}} path; reason [Op:name]"
             raise OSError(error.message.rpartition("; ")[2].partition(" [")[0]) from None
-
-
-def write_saved_model(
-    folder: Path,
-    module: ServingModule,
-    name: str,
-    make_requests: Callable[[Mapping[str, Any]], Sequence[Any]],
-) -> Mapping[str, Any]:
-    """Writes a SavedModel that a stock server can load, and its warm-up requests.
-
-    `folder`, of the version, does not exist or is empty. `make_requests` is called after the
-    SavedModel is written, and makes the warm-up requests (see `warm_up.write_requests`) from the
-    signatures, name -> `SignatureDef`, which are also returned. Raises `UserError` if a stock
-    server lacks an operation of the model, and `OSError` if a file cannot be written.
-    """
-    module.save(folder)
-    graph = read_meta_graph(folder)
-    check_operations(graph)
-    write_requests(folder, make_requests(graph.signature_def), graph.signature_def, name)
-    return graph.signature_def
 
 
 def queries_of(name: str) -> str:

@@ -3,12 +3,9 @@
 In the folder of a version:
 
 * `assets.extra/tf_serving_warmup_requests`: see `warm_up`
-* `assets.extra/tokenizer`: the vocabularies
-* `assets.extra/training_text.json`: what the training text was like, for the warnings of serve.py
 
 Beside the versions, written once and then left to their reader:
 
-* `models.config`: which models a server loads, a `ModelServerConfig`
 * `batching.config`: how it joins requests, `BatchingParameters`
 * `README.md`: the commands that start a server
 """
@@ -30,23 +27,12 @@ _OF_TENSORFLOW_TEXT |= {"NormalizeUTF8"}
 # The Python package has these besides: they call Python, or need a compiler or a device.
 _ONLY_IN_PYTHON = ("PyFunc", "EagerPyFunc", "Xla", "TPU")
 
-_MODELS = """# The models of a server: --model_config_file=FILE
-model_config_list {{
-  config {{
-    name: "{name}"
-    base_path: "/models/{name}"
-    model_platform: "tensorflow"
-  }}
-}}
-"""
 _BATCHING = """# How a server joins requests: --enable_batching --batching_parameters_file=FILE
 max_batch_size { value: 64 }
 # Time in which further requests may join the first one of a batch.
 batch_timeout_micros { value: 2000 }
 # Further requests are refused with the status UNAVAILABLE, or 503.
 max_enqueued_batches { value: 100 }
-# Requests with ids may have different widths. Ids after a row's length are not read.
-pad_variable_length_inputs: true
 """
 _README = """# {name}: a translation model for TensorFlow Serving
 
@@ -55,8 +41,8 @@ What a version is and which signatures it has: `assets.extra/MODEL_CARD.md` in i
 
 With Docker, in this folder:
 
-    docker run -p 8500:8500 -p 8501:8501 -v "$PWD:/models/{name}" tensorflow/serving \\
-        --model_config_file=/models/{name}/models.config \\
+    docker run -p 8500:8500 -p 8501:8501 -v "$PWD:/models/{name}" -e MODEL_NAME="{name}" \\
+        tensorflow/serving \\
         --enable_batching --batching_parameters_file=/models/{name}/batching.config
 
 With the package tensorflow-model-server, in this folder:
@@ -98,19 +84,9 @@ def check_operations(meta_graph: Any) -> None:
         )
 
 
-def _escaped(text):
-    """Escapes text for a string in the text format of protocol buffers."""
-    plain = set(range(32, 127)) - {*b'"\\'}
-    return "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in text.encode())
-
-
 def write_beside(folder: Path, name: str) -> None:
     """Writes the files beside the versions that are not there yet; may raise `OSError`."""
-    texts = {
-        "models.config": _MODELS.format(name=_escaped(name)),
-        "batching.config": _BATCHING,
-        "README.md": _README.format(name=name),
-    }
+    texts = {"batching.config": _BATCHING, "README.md": _README.format(name=name)}
     for file, text in texts.items():
         if not (folder / file).exists():
             write_text(folder / file, text)

@@ -16,7 +16,7 @@ def lines_of(text: tf.Tensor, context_sentences: int = 0) -> tf.RaggedTensor:
     """
     lines = tf.strings.split(tf.strings.regex_replace(text, f"^[{SPACES}]+|[{SPACES}]+$", ""), "\n")
     rows = tf.cast(lines.value_rowids(), tf.int32)
-    found, is_blank = lines.values, tf.strings.regex_full_match(lines.values, f"[{SPACES}]*")
+    with_context, is_blank = lines.values, tf.strings.regex_full_match(lines.values, f"[{SPACES}]*")
     # A document ends with its text, and at a blank line: it has another number then.
     document = tf.cumsum(tf.cast(is_blank, tf.int32)) + rows
     for back in range(1, context_sentences + 1):
@@ -24,25 +24,26 @@ def lines_of(text: tf.Tensor, context_sentences: int = 0) -> tf.RaggedTensor:
         of_before = tf.concat([tf.fill([back], -1), document], 0)[: tf.size(rows)]
         blank_before = tf.concat([tf.fill([back], True), is_blank], 0)[: tf.size(rows)]
         has_more = (of_before == document) & ~blank_before & ~is_blank
-        found = tf.where(has_more, before + f" {SEPARATOR} " + found, found)
-    return lines.with_values(found)
+        longer = before + f" {SEPARATOR} " + with_context
+        with_context = tf.where(has_more, longer, with_context)
+    return lines.with_values(with_context)
 
 
 def joined(
     lines: tf.RaggedTensor,
     texts: tf.Tensor,
     scores: tf.Tensor,
-    found: Hypotheses,
+    hypotheses: Hypotheses,
     length_penalty: float | tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Joins the translations of all R lines to B texts, as `Translator` does.
 
     `lines` is ragged `[B, lines]`. `texts [R]`, strings, and `scores [R]` float32 belong to the
-    best translation of each line, the first in `found`. `length_penalty` is a float, or `[B]`
+    best translation of each line, the first in `hypotheses`. `length_penalty` is a float, or `[B]`
     float32. Returns `[B]` strings, with a line feed between lines, and their scores `[B]` float32:
     that of the only line, or the sum of the log-probabilities by the penalty of their length.
     """
-    ids, log_probs = found.ids[:, 0], found.log_probs[:, 0]
+    ids, log_probs = hypotheses.ids[:, 0], hypotheses.log_probs[:, 0]
     tokens = tf.reduce_sum(tf.cast((ids != PAD_ID) & (ids != EOS_ID), tf.int32), axis=1)
     length = tf.reduce_sum(lines.with_values(tokens), axis=1) + 1
     together = tf.reduce_sum(lines.with_values(log_probs), axis=1)

@@ -18,8 +18,6 @@ from nmt_zoo.decoding.translator import NO_MEMORY, TOO_LONG, Translator
 from nmt_zoo.serving.export import saved_model, saved_model_check, saved_model_client
 from nmt_zoo.serving.export.saved_model import ServingModule
 from nmt_zoo.serving.export.saved_model_check import check
-from nmt_zoo.serving.export.server_files import read_meta_graph
-from nmt_zoo.serving.export.warm_up import SAMPLES, read_requests, sample_requests, write_requests
 from tests.integration.decoding.both_vocabularies import VOCABULARIES, with_pieces, with_words
 from tests.running import client_in_this_process
 from tests.tiny import SMALL, Echo, Greedy, pairs
@@ -97,9 +95,6 @@ def test_more_attention_than_is_allowed_is_refused(parts, monkeypatch):
     monkeypatch.setattr(saved_model, "MAX_WEIGHTS", 100)
     serving = ServingModule(*parts)
     short, long = tf.constant(LINES[:1]), tf.constant(LINES[2:3] * 4)
-    assert serving.attention(short, short)["attention"].shape[0] == 1
-    with pytest.raises(tf.errors.InvalidArgumentError, match="and at most 100 are allowed"):
-        serving.attention(long, long)
     with pytest.raises(tf.errors.InvalidArgumentError, match="and at most 100 are allowed"):
         serving.attention_maps(long[:1], long[:1])
     assert serving.score(short, short)["log_prob"].shape == (1,)
@@ -290,46 +285,15 @@ def test_saved_model_translates_as_an_object_too(saved, served):
         np.testing.assert_array_equal(values, expected[name])
 
 
-def test_saved_model_translates_ids_and_ignores_what_is_behind_the_length(parts, served, expected):
-    _, tokenizer = parts
-    ids = tokenizer.source.encode([LINES[0], LINES[2]])
-    lengths = [len(row) for row in ids]
-    # Clients may pad with any ids.
-    rows_of_ids = np.full((2, max(lengths) + 2), [[5], [-1]], np.int32)
-    for row, values in zip(rows_of_ids, ids, strict=True):
-        row[: len(values)] = values
-    found = served("translate_ids", {"source_ids": rows_of_ids, "source_lengths": lengths})
-    for row, best in enumerate([expected[0], expected[2]]):
-        length = found["target_lengths"][row]
-        assert found["target_ids"][row, :length].tolist() == best[0].ids
-
-
-def test_saved_model_tells_attention_with_its_tokens(parts, served):
-    _, tokenizer = parts
-    source, target = ["one dog", "cat sees house"], ["eins", "Katze"]
-    found = served("attention", {"source": source, "target": target})
-    for row in range(2):
-        s, t = (
-            v.encode([x[row]])[0]
-            for v, x in ((tokenizer.source, source), (tokenizer.target, target))
-        )
-        assert s[-1] == EOS_ID
-        tokens = [token.decode() for token in found["source_tokens"][row]]
-        assert [token for token in tokens if token] == tokenizer.source.pieces(s)
-        weights = found["attention"][row]
-        np.testing.assert_allclose(weights[: len(t), : len(s)].sum(axis=1), 1, atol=1e-5)
-        assert not weights[:, len(s) :].any() and not weights[len(t) :].any()
-
-
 def test_saved_model_tells_every_attention_map_by_its_name(parts, served):
     model, tokenizer = parts
     source, target = ["one dog", "cat sees house"], ["eins", "Katze"]
     found = served("attention_maps", {"source": source, "target": target})
-    one = served("attention", {"source": source, "target": target})
-    for side in ("source_tokens", "target_tokens"):
-        np.testing.assert_array_equal(found.pop(side), one[side])
     source_ids = padded(tokenizer.source.encode(source))
     target_ids = padded(tokenizer.target.encode(target))
+    for side, ids in (("source", source_ids), ("target", target_ids)):
+        pieces = [token.decode() for token in found.pop(f"{side}_tokens")[0] if token]
+        assert pieces == getattr(tokenizer, side).pieces(ids[0][ids[0] != PAD_ID])
     maps = model.attention_maps(source_ids, target_ids)
     assert found.keys() == maps.keys() >= {"encoder/0/self", "decoder/0/self", "decoder/0/cross"}
     for name, weights in maps.items():
@@ -338,34 +302,10 @@ def test_saved_model_tells_every_attention_map_by_its_name(parts, served):
         np.testing.assert_allclose(found[name], expected, atol=1e-5)
 
 
-def test_every_signature_of_a_saved_model_answers_its_sample_request(
-    parts, saved, served, tmp_path
-):
-    signatures = read_meta_graph(saved).signature_def
-    for limit in (1024, 3):
-        requests = sample_requests(parts[1], signatures, limit)
-        write_requests(tmp_path, requests, signatures, "x")
-        found = read_requests(tmp_path)
-        assert {r.signature for r in found} == {n for n in signatures if not n.startswith("__")}
-        for signature, inputs in found:
-            rows = {len(values) for values in served(signature, inputs).values()}
-            assert rows == {len(SAMPLES) if limit == 1024 else 2}  # "" and "x" are short.
-
-
 def test_saved_model_has_an_empty_answer_for_an_empty_batch(served):
-    nothing, no_ids = np.zeros([0], object), np.zeros([0, 5], np.int32)
+    nothing = np.zeros([0], object)
     for signature, inputs, dtypes in (
         ("serving_default", {"text": nothing}, {"translation": "O", "score": "f"}),
-        (
-            "translate_ids",
-            {"source_ids": no_ids, "source_lengths": no_ids[:, 0]},
-            {"target_ids": "i", "target_lengths": "i", "score": "f"},
-        ),
-        (
-            "attention",
-            {"source": nothing, "target": nothing},
-            {"source_tokens": "O", "target_tokens": "O", "attention": "f"},
-        ),
         (
             "translate",
             {"text": nothing, "beam_size": [], "length_penalty": [], "n_best": []},
@@ -436,23 +376,7 @@ def test_texts_that_look_alike_are_alike_everywhere(parts, served):
 
 
 LONG = "dog " * 2000
-THREE = [[4, 5, 3], [4, 5, 3]]
 REFUSED = {
-    "a negative id": ([[5, 3, 0], [4, -1, 3]], [2, 3], "source_ids[1, 1] is -1"),
-    "an id beyond the vocabulary": (
-        [[5, 3, 0], [4, 99999, 3]],
-        [2, 3],
-        "source_ids[1, 1] is 99999",
-    ),
-    "a length beyond the row": (THREE, [3, 4], "source_lengths[1] is 4"),
-    "a negative length": (THREE, [-1, 3], "source_lengths[0] is -1"),
-    "one length for two rows": (THREE, [3], "source_lengths has 1 rows and source_ids has 2"),
-    "two lengths for one row": (
-        THREE[:1],
-        [3, 3],
-        "source_lengths has 2 rows and source_ids has 1",
-    ),
-    "too many ids": ([[4] * 1025] * 2, [1024, 1025], "source_ids[1] has 1025 tokens"),
     "a long line": ("text", ["dog", LONG], "text[1] has "),
     "a long source": (["dog", LONG], ["dog", "dog"], "source[1] has "),
     "a long target": (["dog", "dog"], ["dog", LONG], "target[1] has "),
@@ -464,12 +388,9 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_saved_model_refuses_what_it_cannot_answer_and_says_what_is_wrong(served, name):
     first, second, expected = REFUSED[name]
+    request = "score", {"source": first, "target": second}
     if first == "text":
         request = "serving_default", {"text": second}
-    elif isinstance(first[0], str):
-        request = "attention", {"source": first, "target": second}
-    else:
-        request = "translate_ids", {"source_ids": first, "source_lengths": second}
     with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(expected)):
         served(*request)
 
@@ -491,14 +412,12 @@ def test_every_way_in_which_a_saved_model_answers_differently_is_named(
         weight.assign(0.5 * found)
     translations = [best[0] for best in expected]
     translations[0] = translations[0]._replace(text="Hund")
-    translations[2] = translations[2]._replace(ids=[5, EOS_ID])
     with pytest.raises(UserError) as caught:
         check(saved, other, tokenizer, LINES, translations, max_tokens=1024)
     (message,) = str(caught.value).splitlines()
     assert "serving_default for 1 of 6 lines, such as 'one dog': " in message
-    assert " there, 'Hund' here; translate_ids for 1 of 6 lines, such as 'cat sees" in message
-    assert " there, [5, 3] here; translate for 1 of 6 lines, such as 'one dog'" in message
-    assert all(f"; {name} for " in message for name in ("attention", "score", "attention_maps"))
+    assert " there, 'Hund' here; translate for 1 of 6 lines, such as 'one dog'" in message
+    assert all(f"; {name} for " in message for name in ("score", "attention_maps"))
 
 
 @with_pieces

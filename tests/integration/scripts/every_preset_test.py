@@ -17,7 +17,7 @@ import pytest
 from nmt_zoo import models
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.decoding.alignment.links import read_alignments
-from nmt_zoo.decoding.search.types import length_normaliser, padded
+from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.models.ibm import AlignmentModel
@@ -229,39 +229,6 @@ def test_the_export_translates_without_python(exported, folder, translated, tran
     assert [text for _, text in found] == [text for _, text in lines]
     scores = [float(score) for score, _ in lines]
     np.testing.assert_allclose([score for score, _ in found], scores, atol=2e-4)
-
-
-def test_the_export_and_the_model_agree_on_what_a_translation_scores(loaded, served):
-    model, tokenizer = loaded
-    if model.tracks_coverage:
-        pytest.skip("its steps know what has been translated, and its score does not")
-    ids = tokenizer.source.encode(list(filter(None, LINES)))
-    lengths = [len(row) for row in ids]
-    found = served("translate_ids", {"source_ids": padded(ids), "source_lengths": lengths})
-    assert not np.any(found["target_ids"][found["target_lengths"] == 0])
-    total = found["score"] * length_normaliser(found["target_lengths"], 0.6)
-    np.testing.assert_allclose(total, log_probs(model, padded(ids), found["target_ids"]), atol=1e-3)
-
-
-def test_the_export_tells_the_alignment_of_the_model(loaded, served):
-    model, tokenizer = loaded
-    targets = ["eins Hund", "Katze", "", "Katze sieht Haus"]
-    found = served("attention", {"source": LINES, "target": targets})
-    source_ids = padded(tokenizer.source.encode(LINES))
-    target_ids = padded(tokenizer.target.encode(targets))
-    weights = model.align(source_ids, target_ids)
-    real = (target_ids != PAD_ID)[:, :, None]
-    np.testing.assert_allclose(found["attention"], np.where(real, weights, 0.0), atol=1e-5)
-
-
-def test_the_export_has_an_empty_answer_for_an_empty_batch(served):
-    nothing, no_ids = np.zeros([0], object), np.zeros([0, 5], np.int32)
-    for signature, inputs in (
-        ("serving_default", {"text": nothing}),
-        ("translate_ids", {"source_ids": no_ids, "source_lengths": no_ids[:, 0]}),
-        ("attention", {"source": nothing, "target": nothing}),
-    ):
-        assert {len(values) for values in served(signature, inputs).values()} == {0}
 
 
 def test_aligns_the_words_of_a_text_if_it_can(trained, loaded, folder, tmp_path):

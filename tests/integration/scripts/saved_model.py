@@ -74,27 +74,6 @@ def call(
     return [line.split("\t") for line in done.stdout.decode().split("\n")[:-1]]
 
 
-def needing_xla(folder):
-    """Returns the names of the signatures of a SavedModel that XLA compiles, at least in part."""
-    saved = saved_model_pb2.SavedModel()
-    saved.ParseFromString((folder / "saved_model.pb").read_bytes())
-    graph = saved.meta_graphs[0].graph_def
-    functions = {each.signature.name: each for each in graph.library.function}
-
-    def needs_xla(node):
-        called = [value.func.name for value in node.attr.values() if value.HasField("func")]
-        inner = [n for name in called for n in functions[name].node_def]
-        return node.attr["_XlaMustCompile"].b or any(map(needs_xla, inner))
-
-    nodes = {node.name: node for node in graph.node}
-    return {
-        name
-        for name, signature in saved.meta_graphs[0].signature_def.items()
-        for output in signature.outputs.values()
-        if needs_xla(nodes[output.name.partition(":")[0]])
-    }
-
-
 def translate(program, folder, text):
     """Translates the lines of a text file; returns a list of (score, translation)."""
     rows = call(program, folder, text)

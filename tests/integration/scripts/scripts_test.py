@@ -18,7 +18,6 @@ from nmt_zoo.common.files import read_lines, write_lines
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.weight_files import read_archive, write_archive
 from nmt_zoo.serving.export import saved_model_client
-from tests.integration.scripts.saved_model import needing_xla
 from tests.running import ROOT, client_in_this_process, run_script
 from tests.tiny import SMALL_FLAGS, WORDS, corpus_flags, small_flags
 from tests.unit.decoding.pictures.attention_pictures_test import svg_texts
@@ -467,28 +466,21 @@ def test_exports_and_the_export_needs_nothing_of_this_project(
     trained, folder, translate_in_c, call_in_c
 ):
     text, output = folder / "valid.source", folder / "served.out"
-    arguments = [f"--model_dir={trained}", f"--export_dir={folder / 'serving'}", "--compile"]
+    arguments = [f"--model_dir={trained}", f"--export_dir={folder / 'serving'}"]
     done = run_script("export", [*arguments, f"--check_input={text}"])
     assert "20 lines translated alike" in done.out
-    beside = ["README.md", "batching.config", "models.config"]
+    beside = ["README.md", "batching.config"]
     assert sorted(p.name for p in (folder / "serving").iterdir()) == ["1", *beside]
     extra = folder / "serving" / "1" / "assets.extra"
     card = json.loads((extra / "model_card.json").read_text(encoding="utf-8"))
     assert card["models"][0]["preset"] == "transformer_tiny" and card["search"]["beam_size"] == 4
     assert {"translate", "score", "attention_maps"} < card["signatures"].keys()
-    assert list((extra / "tokenizer").iterdir())
     arguments = [f"--model_dir={trained}", f"--input={text}", f"--output={output}"]
     run_script("translate", arguments)
     version, translated = folder / "serving" / "1", read_lines(output)
     found = translate_in_c(version, text)
     assert [text for _, text in found] == translated
-    # A few lines are translated alike by programs that XLA compiles; nothing else needs XLA.
     lines = read_lines(text)
-    few = folder / "served.few"
-    few.write_text("".join(f"{line}\n" for line in lines[:3]), encoding="utf-8")
-    found = call_in_c(version, few, "serving_default_compiled", ("translation",))
-    assert ["\t".join(row) for row in found] == translated[:3]
-    assert needing_xla(version) == {"serving_default_compiled", "translate_compiled"}
     # The other signatures answer alike in a session and without Python.
     # An unfinished model repeats itself: the maps of whole translations would be too large.
     targets = [text[:30].strip() for text in translated]

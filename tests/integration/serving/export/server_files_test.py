@@ -33,6 +33,9 @@ SIGNATURES = {
 }
 
 
+NUMBERS = "max_batch_size", "batch_timeout_micros", "max_enqueued_batches"
+
+
 def batching_parameters():
     """Makes the class of the server's message `BatchingParameters`, which no package contains."""
     field = descriptor_pb2.FieldDescriptorProto
@@ -43,15 +46,11 @@ def batching_parameters():
         dependency=["google/protobuf/wrappers.proto"],
     )
     message = file.message_type.add(name="BatchingParameters")
-    of_wrappers = ("max_batch_size", "batch_timeout_micros", "max_enqueued_batches")
-    for number, name in enumerate((*of_wrappers, "num_batch_threads"), start=1):
+    for number, name in enumerate(NUMBERS, start=1):
         kind = ".google.protobuf.Int64Value"
         message.field.add(
             name=name, number=number, type=field.TYPE_MESSAGE, type_name=kind, label=1
         )
-    sizes = {"name": "allowed_batch_sizes", "number": 6, "type": field.TYPE_INT64, "label": 3}
-    message.field.add(**sizes)
-    message.field.add(name="pad_variable_length_inputs", number=7, type=field.TYPE_BOOL, label=1)
     pool = descriptor_pool.Default()
     pool.Add(file) if hasattr(pool, "Add") else pool.AddSerializedFile(file.SerializeToString())
     found = pool.FindMessageTypeByName("tensorflow.serving.BatchingParameters")
@@ -59,23 +58,18 @@ def batching_parameters():
 
 
 def test_the_server_reads_the_files_beside_the_versions(tmp_path):
-    config = pytest.importorskip("tensorflow_serving.config.model_server_config_pb2")
     server_files.write_beside(tmp_path, NAME)
     texts = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
-    models = text_format.Parse(texts["models.config"], config.ModelServerConfig())
-    (model,) = models.model_config_list.config
-    expected = (NAME, f"/models/{NAME}", "tensorflow")
-    assert (model.name, model.base_path, model.model_platform) == expected
     batching = text_format.Parse(texts["batching.config"], batching_parameters()())
     assert batching.max_batch_size.value > 1 and batching.max_enqueued_batches.value > 1
-    assert batching.pad_variable_length_inputs and NAME in texts["README.md"]
+    assert NAME in texts["README.md"]
 
 
 def test_files_beside_the_versions_that_were_changed_stay(tmp_path):
     (tmp_path / "batching.config").write_text("mine")
     server_files.write_beside(tmp_path, "x")
     assert (tmp_path / "batching.config").read_text() == "mine"
-    assert (tmp_path / "models.config").exists()
+    assert (tmp_path / "README.md").exists()
 
 
 @pytest.mark.parametrize("name", ["PyFunc", "XlaDot", "FastWordpieceTokenizeWithOffsets"])

@@ -17,7 +17,7 @@ from nmt_zoo.serving.server.rest_api import ServerLimits, make_app
 from nmt_zoo.serving.server.served_model import Signature
 
 
-def _signature(inputs, outputs, answers):
+def signature_of(inputs, outputs, answers):
     """Makes a `Signature` whose answers are its outputs, and rows its inputs."""
 
     def rows(columns):
@@ -45,23 +45,23 @@ def _pair(rows):
 
 PAIR = {"source": STRING, "target": STRING}
 SIGNATURES = {
-    "serving_default": _signature(
+    "serving_default": signature_of(
         {"text": STRING}, {"translation": (STRING, [-1]), "rows": (INTEGER, [-1])}, _upper
     ),
-    "pair": _signature(PAIR, {"joined": (STRING, [-1])}, _pair),
-    "numbers": _signature(
+    "pair": signature_of(PAIR, {"joined": (STRING, [-1])}, _pair),
+    "numbers": signature_of(
         {"count": INTEGER, "share": FLOAT},
         {"counts": (INTEGER, [-1]), "shares": (FLOAT, [-1, -1])},
         lambda rows: [{"counts": count, "shares": [share] * count} for count, share in rows],
     ),
-    "wait": _signature({"seconds": FLOAT}, {"steps": (INTEGER, [-1])}, _wait),
+    "wait": signature_of({"seconds": FLOAT}, {"steps": (INTEGER, [-1])}, _wait),
 }
 
 
 def example_model(name):
     """Makes a model as `ServedModel`, with the signatures above."""
     return SimpleNamespace(
-        name=name, n_best=4, signatures=SIGNATURES, explorer=_signature(PAIR, {}, _pair)
+        name=name, n_best=4, signatures=SIGNATURES, explorer=signature_of(PAIR, {}, _pair)
     )
 
 
