@@ -107,7 +107,7 @@ class ServingModule(tf.Module):
         **search: Any,
     ) -> None:
         super().__init__()
-        precomputed = [variable for each in model.precomputed() for variable in each.variables]
+        precomputed = [v for tensors in model.precomputed() for v in tensors.variables]
         self.weights = [weight.value for weight in (*model.weights, *precomputed)]
         self.source = graph_vocabulary(tokenizer.source)
         is_same = tokenizer.source is tokenizer.target

@@ -63,9 +63,9 @@ def check(
     for request, outputs in zip(requests, _outputs(saved_model, requests), strict=True):
         for row, line in enumerate(request.lines):
             for name, values in request.answers.items():
-                here, there = values[row], outputs[name][row]
-                if not _alike(here, there):
-                    wrong[request.signature].append((line, there, here))
+                expected, answer = values[row], outputs[name][row]
+                if not _alike(expected, answer):
+                    wrong[request.signature].append((line, answer, expected))
                     break
     differences = [
         f"{signature} for {len(different)} of {len(lines)} lines, such as "
@@ -153,12 +153,12 @@ def _outputs(saved_model, requests):
     with tempfile.TemporaryDirectory() as folder:
         # Python finds modules in the folder of the program. The client must not find this project.
         client = shutil.copy(saved_model_client.__file__, folder)
-        asked, answered = Path(folder, "requests"), Path(folder, "answers")
-        with open(asked, "w", encoding="utf-8") as file:
+        questions, answers = Path(folder, "requests"), Path(folder, "answers")
+        with open(questions, "w", encoding="utf-8") as file:
             file.writelines(json.dumps([r.signature, r.inputs]) + "\n" for r in requests)
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
         done = subprocess.run(
-            [sys.executable, client, str(Path(saved_model).resolve()), str(asked), str(answered)],
+            [sys.executable, client, str(Path(saved_model).resolve()), questions, answers],
             cwd=folder,
             env={**environment, "TF_CPP_MIN_LOG_LEVEL": "2"},
             stderr=subprocess.PIPE,
@@ -170,13 +170,13 @@ def _outputs(saved_model, requests):
                 "the exported model fails in a fresh process, so it was removed: "
                 f"status {done.returncode}, {reason}"
             )
-        with open(answered, encoding="utf-8") as file:
+        with open(answers, encoding="utf-8") as file:
             yield from map(json.loads, file)
 
 
-def _alike(here, there):
-    if isinstance(here, np.ndarray):
-        return here.shape == np.shape(there) and np.allclose(
-            here, there, rtol=_TOLERANCE, atol=_TOLERANCE
+def _alike(expected, answer):
+    if isinstance(expected, np.ndarray):
+        return expected.shape == np.shape(answer) and np.allclose(
+            expected, answer, rtol=_TOLERANCE, atol=_TOLERANCE
         )
-    return here == there
+    return expected == answer

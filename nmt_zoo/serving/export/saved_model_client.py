@@ -29,10 +29,10 @@ def loaded(folder: Any) -> Iterator[Callable]:
         signatures = tf.compat.v1.saved_model.load(session, ["serve"], str(folder)).signature_def
 
         def answer(signature, inputs):
-            asked = signatures[signature]
+            infos = signatures[signature]
             return session.run(
-                {name: output.name for name, output in asked.outputs.items()},
-                {asked.inputs[name].name: values for name, values in inputs.items()},
+                {name: output.name for name, output in infos.outputs.items()},
+                {infos.inputs[name].name: values for name, values in inputs.items()},
             )
 
         yield answer
@@ -44,12 +44,13 @@ def main(folder: str, requests: str, answers: str) -> None:
     """Answers every request of a file."""
     with (
         loaded(folder) as answer,
-        open(requests, encoding="utf-8") as asked,
-        open(answers, "w", encoding="utf-8") as answered,
+        open(requests, encoding="utf-8") as lines,
+        open(answers, "w", encoding="utf-8") as file,
     ):
-        for line in asked:
-            found = {name: values.tolist() for name, values in answer(*json.loads(line)).items()}
-            answered.write(json.dumps(found, default=bytes.decode) + "\n")
+        for line in lines:
+            outputs = answer(*json.loads(line))
+            values = {name: array.tolist() for name, array in outputs.items()}
+            file.write(json.dumps(values, default=bytes.decode) + "\n")
 
 
 if __name__ == "__main__":

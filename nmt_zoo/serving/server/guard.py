@@ -65,9 +65,9 @@ class Guard:
             self._check(scope["headers"])
             await self._app(scope, receive, send_with_headers)
         except Exception as error:
-            known = error if isinstance(error, HTTPException) else _internal(error)
+            answer = error if isinstance(error, HTTPException) else _internal(error)
             if status is None:
-                await error_answer(known)(scope, receive, send_with_headers)
+                await error_answer(answer)(scope, receive, send_with_headers)
         if self._log:
             milliseconds = 1000 * (time.monotonic() - began)
             path = printable(scope["path"])[:200]

@@ -30,7 +30,7 @@ from nmt_zoo.serving.server.request_queue import RequestQueue
 from nmt_zoo.serving.server.served_model import ServedModel
 
 _GET = re.compile(r"/v1/models(?:/([^/:]+))?(?:/versions/(\d{1,18}))?(/metadata)?")
-_POST = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d{1,18}))?:(classify|regress|predict)")
+_POST = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d{1,18}))?:predict")
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"]
 
 
@@ -124,12 +124,12 @@ class RestApi:
 
     # In threads, because others would wait while many numbers are converted.
 
-    async def _predicted(self, body, name, version, verb):
+    async def _predicted(self, body, name, version):
         self._check_served(name, version)
 
         def read():
             request = json_tensors.parse(body)
-            signature = _signature(self._model, request, verb)
+            signature = _signature(self._model, request)
             limit = self._limits.max_lines
             inputs, in_rows = json_tensors.inputs_of(request, signature.inputs, limit)
             return signature, inputs, signature.rows(inputs), in_rows
@@ -168,7 +168,7 @@ class RestApi:
             print(f"warning: some answers stay slow: {reason}", flush=True)
 
 
-def _signature(model, request, verb):
+def _signature(model, request):
     """Returns the `Signature` that a request asks for."""
     name = request.get("signature_name", "")
     if not isinstance(name, str):
@@ -177,13 +177,6 @@ def _signature(model, request, verb):
     if name not in model.signatures:
         reason = f'Serving signature name: "{name[:200]}" not found in signature def'
         raise HTTPException(400, reason)
-    if verb != "predict":
-        kind = {"classify": "classification", "regress": "regression"}[verb]
-        raise HTTPException(
-            400,
-            f"Expected {kind} signature method_name to be tensorflow/serving/{verb}. Was: "
-            "tensorflow/serving/predict",
-        )
     return model.signatures[name]
 
 

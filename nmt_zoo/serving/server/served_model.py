@@ -141,8 +141,8 @@ class ServedModel:
             )
         names, rows = [*inputs], []
         for number, values in enumerate(zip(*inputs.values(), strict=True)):
-            given = {k: v for k, v in zip(names, values, strict=True) if v != DEFAULT}
-            row = self._defaults._replace(**given)
+            options = {k: v for k, v in zip(names, values, strict=True) if v != DEFAULT}
+            row = self._defaults._replace(**options)
             _check_range(number, "beam_size", row.beam_size, 1, self._defaults.beam_size)
             _check_range(number, "length_penalty", row.length_penalty, 0, MAX_LENGTH_PENALTY)
             _check_range(number, "n_best", row.n_best, 1, row.beam_size)

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.framework.types_pb2 import DataType
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
@@ -18,6 +19,8 @@ from nmt_zoo.decoding.translator import NO_MEMORY, TOO_LONG, Translator
 from nmt_zoo.serving.export import saved_model, saved_model_check, saved_model_client
 from nmt_zoo.serving.export.saved_model import ServingModule
 from nmt_zoo.serving.export.saved_model_check import check
+from nmt_zoo.serving.export.server_files import read_meta_graph
+from nmt_zoo.serving.server.served_model import ServedModel
 from tests.integration.decoding.both_vocabularies import VOCABULARIES, with_pieces, with_words
 from tests.running import client_in_this_process
 from tests.tiny import SMALL, Echo, Greedy, pairs
@@ -325,6 +328,28 @@ def test_saved_model_has_an_empty_answer_for_an_empty_batch(served):
         found = served(signature, inputs)
         assert {name: values.dtype.kind for name, values in found.items()}.items() >= dtypes.items()
         assert {len(values) for values in found.values()} == {0}
+
+
+@with_words
+def test_a_server_of_the_model_directory_has_the_same_signatures(parts, saved):
+    served = ServedModel(
+        "x",
+        parts[0],
+        lambda *_: Translator(*parts),
+        defaults=(4, 0.6),
+        max_sentences=9,
+        training_text=None,
+    ).signatures
+    exported = read_meta_graph(saved).signature_def
+    assert served.keys() == {name for name in exported if not name.startswith("__")}
+    for name, signature in served.items():
+        infos = {key: DataType.Name(info.dtype) for key, info in exported[name].inputs.items()}
+        assert signature.inputs == infos
+        outputs = {
+            key: (DataType.Name(info.dtype), len(info.tensor_shape.dim))
+            for key, info in exported[name].outputs.items()
+        }
+        assert {k: (kind, len(sizes)) for k, (kind, sizes) in signature.outputs.items()} == outputs
 
 
 TEXTS = ["one dog\n\ncat sees big house\r\n", "zebra", " \n\n", "\n dog dog\n", "dog\ncat\ndog"]
