@@ -335,7 +335,7 @@ def test_a_server_of_the_model_directory_has_the_same_signatures(parts, saved):
     served = ServedModel(
         "x",
         parts[0],
-        lambda *_: Translator(*parts),
+        lambda *_: Translator.of(*parts),
         defaults=(4, 0.6),
         max_sentences=9,
         training_text=None,
