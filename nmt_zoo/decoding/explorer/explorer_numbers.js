@@ -23,7 +23,7 @@ const ExplorerNumbers = (() => {
   function visible(text) {
     return text.replace(
       CONTROLS,
-      (found) => "\\u" + found.charCodeAt(0).toString(16).padStart(4, "0"),
+      (control) => "\\u" + control.charCodeAt(0).toString(16).padStart(4, "0"),
     );
   }
 
@@ -77,8 +77,8 @@ const ExplorerNumbers = (() => {
   function layersOf(maps) {
     const kinds = {};
     for (const [kind, { map }] of Object.entries(KINDS)) {
-      const found = Object.keys(maps).filter((name) => map.test(name));
-      const layers = found.map((name) => [(Number(map.exec(name)[1]) || 0) + 1, maps[name]]);
+      const names = Object.keys(maps).filter((name) => map.test(name));
+      const layers = names.map((name) => [(Number(map.exec(name)[1]) || 0) + 1, maps[name]]);
       if (layers.length) {
         kinds[kind] = layers.sort((a, b) => a[0] - b[0]);
       }

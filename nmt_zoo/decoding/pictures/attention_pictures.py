@@ -272,7 +272,10 @@ def _draw(
             axes.set_title(head_map.name, loc="left", fontsize=font_size, fontweight="bold")
             axes.set_xlabel(titles[1], loc="left", fontsize=font_size)
             axes.set_ylabel(titles[0], loc="bottom", fontsize=font_size)
-            _frame(axes, frames)
+            for name, cells in frames.items():
+                for column, row in cells:
+                    corner = (column - 0.42, row - 0.42)
+                    figures.frame(axes, corner, 0.84, 0.84, **_FRAMES[name])
 
         return Panel(size, draw)
 
@@ -295,18 +298,6 @@ def _draw(
 
 def _shades() -> dict[str, Any]:
     return {"cmap": figures.colour_map(), "interpolation": "none", "aspect": "auto"}
-
-
-def _frame(axes: Any, frames: Mapping[str, list[tuple[int, int]]]) -> None:
-    from matplotlib.patches import Rectangle
-
-    for name, cells in frames.items():
-        for column, row in cells:
-            corner = (column - 0.42, row - 0.42)
-            # The white frame below it keeps it visible on a cell that is equally dark in grey.
-            for look in ({"edgecolor": "white", "linewidth": 2.8}, _FRAMES[name]):
-                look = {"facecolor": "none", "linewidth": 1.4, **look}
-                axes.add_patch(Rectangle(corner, 0.84, 0.84, **look))
 
 
 def _draw_key(axes: Any) -> None:

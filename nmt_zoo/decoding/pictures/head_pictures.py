@@ -70,8 +70,6 @@ def _tables(kind: str, heads: list[Head], best: Head | None) -> list[_Table]:
 
 
 def _panel(table: _Table) -> Panel:
-    from matplotlib.patches import Rectangle
-
     num_layers, num_heads = table.values.shape
     scale = table.scale or max(float(table.values.max()), 1e-9)
 
@@ -88,12 +86,8 @@ def _panel(table: _Table) -> Panel:
             axes.text(column, row, _short(value), **place)
         if table.best:
             row, column = table.best
-            for line in (
-                {"edgecolor": "white", "linewidth": 3},
-                {"edgecolor": figures.LINE_COLOURS[1]},
-            ):
-                look = {"facecolor": "none", "linewidth": 1.6, **line}
-                axes.add_patch(Rectangle((column - 0.46, row - 0.43), 0.92, 0.86, **look))
+            corner = (column - 0.46, row - 0.43)
+            figures.frame(axes, corner, 0.92, 0.86, edgecolor=figures.LINE_COLOURS[1])
 
     return Panel((_CELL[0] * num_heads, _CELL[1] * num_layers), draw)
 
