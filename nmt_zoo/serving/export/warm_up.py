@@ -25,7 +25,7 @@ def write_requests(
     server's interface is not installed. Raises `OSError` if the file cannot be written.
     """
     try:
-        from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
+        from tensorflow_serving.apis import prediction_log_pb2 as logs
     except ImportError:
         print(
             "no warm-up requests are written, so the first ones to a server take seconds; pip "
@@ -40,7 +40,7 @@ def write_requests(
         with tf.io.TFRecordWriter(str(extra / _FILE)) as file:
             for signature, calls in by_signature.items():
                 for inputs in calls if len(calls) < 3 else (calls[0], calls[-1]):
-                    log = PredictionLog()
+                    log = logs.PredictionLog()  # pyright: ignore[reportAttributeAccessIssue]
                     request = log.predict_log.request
                     request.model_spec.name, request.model_spec.signature_name = name, signature
                     for key, values in inputs.items():

@@ -113,8 +113,8 @@ def answer(
     if len(columns) == 1:
         (values,) = columns.values()
     elif in_rows:
-        rows = zip(*columns.values(), strict=True)
-        values = [dict(zip(columns, row, strict=True)) for row in rows]
+        by_row = zip(*columns.values(), strict=True)
+        values = [dict(zip(columns, row, strict=True)) for row in by_row]
     body = {"predictions" if in_rows else "outputs": values}
     if warnings:
         body["warnings"] = warnings

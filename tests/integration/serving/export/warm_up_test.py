@@ -34,7 +34,7 @@ def test_the_warm_up_has_the_first_and_the_last_request_of_each_signature(tmp_pa
 def test_without_the_packages_of_the_server_a_line_says_what_is_missing(
     tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setitem(sys.modules, "tensorflow_serving.apis.prediction_log_pb2", None)
+    monkeypatch.setitem(sys.modules, "tensorflow_serving.apis", None)
     write_requests(tmp_path, REQUESTS, SIGNATURES, NAME)
     assert not (tmp_path / FILE).exists()
     (line,) = capsys.readouterr().err.splitlines()
