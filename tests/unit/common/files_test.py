@@ -19,17 +19,12 @@ from nmt_zoo.common.files import (
 )
 from nmt_zoo.data_pipeline.lines import Lines
 
+# Of Python and Unicode; in a text, they stay inside their line.
+SEPARATORS = "\u2028\u2029\u0085\r\v\f\x1c\x1d\x1e\0"
+
 
 def contents(folder):
     return {p.name: p.read_bytes() for p in folder.iterdir()}
-
-
-@pytest.mark.parametrize(
-    "inside", ["\u2028", "\u2029", "\u0085", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\0"]
-)
-def test_other_separators_stay_inside_their_line(inside):
-    text = f"a{inside}b\n{inside}c\n{inside}{inside}d"
-    assert decode_lines(text.encode(), "text") == text.split("\n")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +39,7 @@ def test_other_separators_stay_inside_their_line(inside):
         (b"a\r\n\r\nb\rc\r\nd\r\r\n", ["a", "", "b\rc", "d\r"]),
         (b"a\nb\r", ["a", "b\r"]),
         (b"\xef\xbb\xbfa\nb\xef\xbb\xbf\n", ["a", "b\ufeff"]),  # A byte order mark is no text.
+        *((f"a{x}b\n{x}c\n{x}{x}d".encode(), [f"a{x}b", f"{x}c", f"{x}{x}d"]) for x in SEPARATORS),
     ],
 )
 def test_a_line_feed_ends_a_line_with_the_carriage_return_before_it(data, lines):
@@ -86,22 +82,22 @@ def test_a_pipe_or_device_is_no_source(tmp_path, read):
     os.close(writing)
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
-@pytest.mark.parametrize("read", [read_lines, Lines])
-def test_compressed_text_is_named_so(tmp_path, read, compress):
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        *(
+            (compress(b"a dog\n"), ": compressed by .*`(gunzip|bunzip2|unxz) -k`")
+            for compress in (gzip.compress, bz2.compress, lzma.compress)
+        ),
+        ("a dog\n".encode("utf-16"), ", line 1: not UTF-8 but UTF-16; .*iconv -f utf-16"),
+    ],
+)
+def test_text_that_is_compressed_or_in_16_bits_is_named_so(tmp_path, data, fault):
     path = tmp_path / "a.packed"
-    path.write_bytes(compress(b"a dog\n"))
-    with pytest.raises(UserError, match=r"a\.packed: compressed by .*`(gunzip|bunzip2|unxz) -k`"):
-        read(path)
-    with pytest.raises(UserError, match="standard input: compressed"):
-        decode_lines(path.read_bytes(), "standard input")
-
-
-@pytest.mark.parametrize("read", [read_lines, Lines])
-def test_text_in_16_bits_is_named_so(tmp_path, read):
-    (tmp_path / "a").write_bytes("a dog\n".encode("utf-16"))
-    with pytest.raises(UserError, match=r"a, line 1: not UTF-8 but UTF-16; .*iconv -f utf-16"):
-        read(tmp_path / "a")
+    path.write_bytes(data)
+    for read in (read_lines, Lines, lambda path: decode_lines(path.read_bytes(), "a.packed")):
+        with pytest.raises(UserError, match=rf"a\.packed{fault}"):
+            read(path)
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
@@ -110,14 +106,9 @@ def test_error_while_writing_keeps_the_old_file_and_leaves_no_litter(tmp_path, e
     with pytest.raises(error), atomic_path(tmp_path / "x.npz") as temporary:
         temporary.write_text("half of the n")
         raise error
-    assert contents(tmp_path) == {"x.npz": b"old"}
-
-
-def test_text_that_is_no_unicode_keeps_the_old_file_and_leaves_no_litter(tmp_path):
-    write_text(tmp_path / "x", "old")
     with pytest.raises(UnicodeEncodeError):
-        write_text(tmp_path / "x", "\ud800")
-    assert contents(tmp_path) == {"x": b"old"}
+        write_text(tmp_path / "x.npz", "\ud800")
+    assert contents(tmp_path) == {"x.npz": b"old"}
 
 
 def test_full_disk_is_an_error_of_the_user_and_leaves_no_litter(tmp_path):

@@ -6,8 +6,7 @@ import re
 import pytest
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.data_pipeline import datasets
-from nmt_zoo.data_pipeline.datasets import Included, open_joined, prepare, read_split
+from nmt_zoo.data_pipeline.datasets import open_joined, prepare, read_split
 from nmt_zoo.data_pipeline.downloads.corpora import Split
 
 
@@ -32,17 +31,6 @@ def test_the_demo_corpus_is_written_where_it_is_missing_or_another(tmp_path):
         path.write_bytes(before[:-1])
         prepare("demo", tmp_path)
         assert path.read_bytes() == before
-
-
-def test_new_corpus_is_one_entry(tmp_path, monkeypatch):
-    def prepare_mine(folder, _):
-        return {"train": Split(folder / "a", folder / "b")}
-
-    mine = Included(prepare_mine, "two files", "1 pair", "mine", "none")
-    monkeypatch.setitem(datasets.DATASETS, "mine", mine)
-    assert prepare("mine", tmp_path) == {
-        "train": Split(tmp_path / "mine" / "a", tmp_path / "mine" / "b")
-    }
 
 
 def lists_of(path):

@@ -10,13 +10,9 @@ from nmt_zoo.models.coverage import CoverageModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.layers.translation_length import TranslationLength
 from nmt_zoo.models.word_attention import WordAttention
-from tests.unit.models.layers_test import close
+from tests.unit.models.layers_test import close, ids
 
 PAD, BOS, EOS = 0, 2, 3
-
-
-def ids(array):
-    return tf.constant(array, tf.int32)
 
 
 def test_lengths_of_translations_are_a_distribution_about_their_mean():

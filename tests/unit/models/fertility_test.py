@@ -3,19 +3,14 @@
 import itertools
 
 import numpy as np
-import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.models.fertility import MOST
 from nmt_zoo.models.layers.masks import padding_mask
-from tests.unit.models.layers_test import close
+from tests.unit.models.layers_test import close, ids
 
 SOURCE = np.array([[5, 9, 5, 3], [8, 6, 3, 0], [3, 0, 0, 0]], np.int32)
 TARGET = np.array([[6, 8, 6, 4, 3], [7, 7, 3, 0, 0], [6, 3, 0, 0, 0]], np.int32)
-
-
-def ids(array):
-    return tf.constant(array, tf.int32)
 
 
 def random_models():

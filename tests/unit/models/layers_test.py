@@ -25,7 +25,6 @@ from nmt_zoo.models.layers.blocks import (
 )
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import TokenEmbedding, rotate, sinusoidal_positions
-from nmt_zoo.models.layers.masks import causal_mask, padding_mask
 from nmt_zoo.models.transformer_settings import layer_order
 
 B, T, S, D, H, F = 2, 4, 5, 8, 2, 12
@@ -178,18 +177,6 @@ def close(actual, expected, tolerance=1e-5):
     np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
 
 
-def gradients_of(layer, function):
-    """Returns gradients of a random projection of `function`'s output by the layer's weights."""
-    with tf.GradientTape() as tape:
-        output = function()
-        total = tf.reduce_sum(output * single(random(*output.shape, seed=99)))
-    gradients = tape.gradient(total, layer.trainable_variables)
-    return {
-        w.path: tf.convert_to_tensor(g)
-        for w, g in zip(layer.trainable_variables, gradients, strict=True)
-    }
-
-
 def ids(array):
     return tf.constant(array, tf.int32)
 
@@ -275,35 +262,15 @@ def test_attention_dropout_changes_outputs_in_training_only_and_weights_never():
 # Multi-head attention
 
 
-def test_multi_head_attention_is_heads_side_by_side():
-    layer = randomised(MultiHeadAttention(D, H))
-    query, memory, mask = random(B, T, D), random(B, S, D), SOURCE_MASK[:, None, :]
-    output, weights = layer(single(query), single(memory), tf.constant(mask[:, None]))
-    expected_output, expected_weights = multi_head_equation(weights_of(layer), query, memory, mask)
-    close(output, expected_output)
-    close(weights, expected_weights)
-
-
-def test_masked_attention_is_multi_head_attention_to_the_past():
-    layer = randomised(MaskedMultiHeadAttention(D, H))
-    x = random(B, T, D)
-    output, weights = layer(single(x))
-    expected_output, expected_weights = multi_head_equation(
-        weights_of(layer), x, x, np.tri(T, dtype=bool)
-    )
-    close(output, expected_output)
-    close(weights, expected_weights)
-
-
 @pytest.mark.parametrize("kind", [MultiHeadAttention, MaskedMultiHeadAttention])
-@pytest.mark.parametrize("positions", ["relative", "rotary"])
-def test_positions_inside_attention_are_those_of_their_papers(kind, positions):
+@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
+def test_multi_head_attention_is_its_equation_with_the_positions_of_each_paper(kind, positions):
     layer = randomised(kind(D, H, positions=positions, max_distance=2))
     x, w = random(B, S, D), weights_of(layer)
     past = np.tri(S, dtype=bool)[None]
     mask = past if kind is MaskedMultiHeadAttention else SOURCE_MASK[:, None]
     inputs = (single(x),) if mask is past else (single(x), single(x), tf.constant(mask[:, None]))
-    equation = rotary_equation
+    equation = rotary_equation if positions == "rotary" else attention_equation
     if positions == "relative":
         equation = functools.partial(relative_equation, part(w, "attention"))
         assert w["attention/key_vectors"].shape == (3 if mask is past else 5, D // H)
@@ -320,19 +287,6 @@ def test_rotation_is_its_equation_and_products_depend_on_distances_only():
         for first in (0, 300)
     )
     close(here, there, 1e-4)
-
-
-def test_causal_mask_shows_the_past_and_the_present():
-    assert causal_mask(3).numpy()[0, 0].tolist() == [
-        [True, False, False],
-        [True, True, False],
-        [True, True, True],
-    ]
-
-
-def test_padding_mask_is_true_on_real_tokens():
-    assert padding_mask(tf.constant([[5, 0, 7]]), 0).numpy().tolist() == [[True, False, True]]
-    assert padding_mask(tf.constant([[5, 0, 7]]), 7).numpy().tolist() == [[True, True, False]]
 
 
 # Embeddings and positions
@@ -382,23 +336,13 @@ def test_layer_norm_and_its_gradients_are_those_of_keras(shape):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-def test_feed_forward_is_equation_2():
-    layer = randomised(FeedForward(D, F, 0.1))
-    x = random(B, T, D)
-    close(layer(single(x)), feed_forward_equation(weights_of(layer), x))
-
-
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_encoder_layer_is_its_equations(norm):
+def test_encoder_and_decoder_layers_are_their_equations(norm):
     layer = randomised(EncoderLayer({**BLOCK, "norm": norm}))
     x = random(B, S, D)
     output, weights = layer(single(x), tf.constant(SOURCE_MASK[:, None, None]))
     close(output, encoder_equation(weights_of(layer), norm, x, SOURCE_MASK), 1e-4)
     assert weights.shape == (B, H, S, S)
-
-
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_decoder_layer_is_its_equations(norm):
     layer = randomised(DecoderLayer({**BLOCK, "norm": norm}))
     x, memory = random(B, T, D), random(B, S, D, seed=1)
     output, self_weights, cross_weights = layer(single(x), single(memory), tf.constant(SOURCE_MASK))

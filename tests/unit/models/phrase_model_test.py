@@ -4,13 +4,33 @@ import numpy as np
 import pytest
 
 from nmt_zoo.models.phrases.phrase_model import PhraseModel
-from nmt_zoo.models.phrases.sentence_options import FEATURES, NOTHING, options_of
+from nmt_zoo.models.phrases.sentence_options import NOTHING, options_of
 from nmt_zoo.models.phrases.stack_search import UNLIMITED
 from nmt_zoo.training.ways.counting import counting
 from nmt_zoo.training.ways.phrases import phrase_table
 from tests.unit.training.phrases.extraction_test import arrays_of, random_text
 
 _BOS, _EOS, _SIZE = 2, 3, 9
+
+
+def filled_model(model_class, draw, corpus, table, order, **settings):
+    """Makes a model of a table and of the n-grams of a corpus, with random weights."""
+    ngrams = counting.estimate(corpus.target, _SIZE, order)
+    model = model_class(
+        _SIZE,
+        _SIZE,
+        order=order,
+        num_source_phrases=table.source_keys.size,
+        num_phrase_pairs=table.links.size,
+        num_target_words=table.target_words.size,
+        num_ngrams=ngrams.keys.size,
+        **settings,
+    )
+    model.fill(table, ngrams)
+    weights = draw.normal(0, 1, model.feature_weights.shape)
+    weights[-1] = 10
+    model.feature_weights.assign(weights)
+    return model
 
 
 def random_model(seed, *, order=3, distortion_limit=6, max_length=3, num_pairs=12, translations=5):
@@ -20,24 +40,9 @@ def random_model(seed, *, order=3, distortion_limit=6, max_length=3, num_pairs=1
     table = phrase_table.estimate(
         corpus, *arrays_of(links), (_SIZE, _SIZE), max_length=max_length, most=translations
     )
-    ngrams = counting.estimate(corpus.target, _SIZE, order)
-    model = PhraseModel(
-        _SIZE,
-        _SIZE,
-        max_phrase_length=max_length,
-        translations=translations,
-        order=order,
-        distortion_limit=distortion_limit,
-        num_source_phrases=table.source_keys.size,
-        num_phrase_pairs=table.links.size,
-        num_target_words=table.target_words.size,
-        num_ngrams=ngrams.keys.size,
-    )
-    model.fill(table, ngrams)
-    weights = draw.normal(0, 1, len(FEATURES))
-    weights[-1] = 10
-    model.feature_weights.assign(weights)
-    return model
+    settings = {"max_phrase_length": max_length, "translations": translations}
+    settings |= {"order": order, "distortion_limit": distortion_limit}
+    return filled_model(PhraseModel, draw, corpus, table, **settings)
 
 
 def every_derivation(options, num_source, limit):
@@ -101,6 +106,16 @@ def best_of_all(model, source):
     return sorted(found.items(), key=lambda item: -item[1])
 
 
+def assert_best(hypotheses, expected, model, seed):
+    """Asserts that hypotheses are the best of all, {ids: score}, and have their scores."""
+    scores = sorted(expected.values(), reverse=True)[: len(hypotheses)]
+    assert [h.score for h in hypotheses] == pytest.approx(scores, abs=1e-4), seed
+    weights = np.asarray(model.feature_weights, np.float64)
+    for hypothesis in hypotheses:
+        assert expected[tuple(hypothesis.ids)] == pytest.approx(hypothesis.score, abs=1e-4)
+        assert hypothesis.features @ weights == pytest.approx(hypothesis.score)
+
+
 def test_unlimited_search_finds_the_best_of_all_segmentations_and_orders():
     for seed in range(300):
         draw = np.random.default_rng(seed)
@@ -115,13 +130,8 @@ def test_unlimited_search_finds_the_best_of_all_segmentations_and_orders():
         source[source == _EOS] = 4
         expected = best_of_all(model, source)
         found = model.decoder().search([source.tolist()], n_best=5, beam_size=UNLIMITED)[0]
-        assert [one.score for one in found] == pytest.approx(
-            [score for _, score in expected[:5]], abs=1e-4
-        ), seed
-        weights = np.asarray(model.feature_weights, np.float64)
-        for one in found:
-            assert dict(expected)[tuple(one.ids)] == pytest.approx(one.score, abs=1e-4)
-            assert one.features @ weights == pytest.approx(one.score)
+        assert len(found) == min(5, len(expected))
+        assert_best(found, dict(expected), model, seed)
 
 
 def test_a_wide_search_loses_nothing():

@@ -131,15 +131,6 @@ def test_sides_of_unequal_length_are_refused_with_both_counts(tmp_path):
     assert "\n" not in str(e.value)
 
 
-def test_pairs_come_in_order(tmp_path):
-    count = 45_000
-    for side in "ab":
-        (tmp_path / side).write_text("".join(f"{side}{i}\n" for i in range(count)))
-    blocks = list(stream_pairs((tmp_path / "a", ""), (tmp_path / "b", "")))
-    pairs = [pair for block in blocks for pair in zip(*block, strict=True)]
-    assert pairs == [(f"a{i}", f"b{i}") for i in range(count)]
-
-
 SOURCE = """<srcset setid="newstest" srclang="any">
 <DOC docid="one" genre="news"><p>
 <seg id="1"> Tom &amp; Jerry </seg>
@@ -153,10 +144,6 @@ SEGMENTS = {
     ("one", "2"): "two lines",
     ("two", "1"): "a < b",
 }
-
-
-def test_segments_are_told_apart_by_document_and_number():
-    assert parse_sgml(SOURCE, "x.sgm") == SEGMENTS
 
 
 @pytest.mark.parametrize(

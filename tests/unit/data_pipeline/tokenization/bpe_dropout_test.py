@@ -9,9 +9,12 @@ import pytest
 import sentencepiece
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.encoding import encode_lines
-from nmt_zoo.data_pipeline.tokenization import bpe_dropout
+from nmt_zoo.data_pipeline.tokenization import bpe_dropout, epoch_text
+from nmt_zoo.data_pipeline.tokenization.altered_pairs import AlteredPairs
 from nmt_zoo.data_pipeline.tokenization.bpe_dropout import BpeDropout
+from nmt_zoo.data_pipeline.tokenization.epoch_text import EpochText
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BpeVocabulary
 from tests.unit.data_pipeline.small import rows_of
@@ -146,3 +149,19 @@ def test_models_without_merges_within_words_are_refused():
     across = trained(vocab_size=60, model_type="bpe", split_by_whitespace=False)
     with pytest.raises(UserError, match="has a space within it"):
         BpeDropout(across, 0.1, 1, 99)
+
+
+@pytest.mark.parametrize("tokens", [1, 50, 10**6])
+def test_the_text_of_an_epoch_is_encoded_in_parts_and_kept_in_a_file(
+    tokenizer, tokens, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(epoch_text, "_TOKENS_AT_ONCE", tokens)
+    lines = TEXT + HARD
+    corpus = EncodedCorpus(*(encode_lines(tokenizer.source, s) for s in (lines, lines[::-1])))
+    altered, dropout = AlteredPairs(tokenizer, 0.5, 1, 99), BpeDropout(tokenizer, 0.3, 1, 99)
+    encoded = EpochText(99, altered, dropout).encode(corpus, 4, tmp_path)
+    altered_corpus = altered.sample(corpus, 4)
+    for side in (0, 1):
+        assert isinstance(encoded[side].ids, np.memmap)
+        assert rows_of(encoded[side]) == rows_of(dropout.sample(altered_corpus[side], side, 4))
+    assert not list(tmp_path.iterdir())

@@ -102,26 +102,15 @@ def test_bpe_changes_nothing_but_spaces_and_the_form(bpe):
     assert round_trip(bpe, "the\tquick \t fox\u2028e\u0301\ufeff") == "the quick fox é"
 
 
-def test_characters_not_in_training_are_bytes_and_not_unknown(bpe):
-    (ids,) = bpe.encode(["ß日😀"])
-    assert UNK_ID not in ids
-    assert bpe.pieces(ids)[1:3] == ["<0xC3>", "<0x9F>"]
-
-
-def test_bpe_merges_what_is_frequent(bpe):
+def test_bpe_merges_what_is_frequent_and_other_characters_are_bytes(bpe):
     assert bpe.pieces(bpe.encode(["the quick"])[0]) == ["▁the", "▁quick", "</s>"]
+    (ids,) = bpe.encode(["ß日😀"])
+    assert UNK_ID not in ids and bpe.pieces(ids)[1:3] == ["<0xC3>", "<0x9F>"]
 
 
 def test_bpe_vocabulary_has_the_size_asked_for_or_what_the_text_gives(bpe):
     assert len(bpe) == 400 + len(PLACEHOLDERS)
     assert 256 + len(SPECIALS) < len(BpeVocabulary.train(["a b ab"], 5000)) < 300
-
-
-@pytest.mark.parametrize("size", [-1, 3, 100, 270])
-def test_too_small_bpe_vocabulary_is_one_line_of_error(size):
-    with pytest.raises(UserError, match=rf"of {size} pieces.*--num_pieces") as e:
-        BpeVocabulary.train(LINES, size)
-    assert one_line(e)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), UserError("x.en, line 3: not UTF-8")])
@@ -136,8 +125,10 @@ def test_what_a_text_raises_ends_the_training_of_bpe_as_it_is(error):
 
 
 def test_error_names_the_smallest_bpe_vocabulary_that_can_be_trained():
-    with pytest.raises(UserError) as e:
-        BpeVocabulary.train(LINES, 100)
+    for size in (-1, 3, 100, 270):
+        with pytest.raises(UserError, match=rf"of {size} pieces.*--num_pieces") as e:
+            BpeVocabulary.train(LINES, size)
+        assert one_line(e)
     smallest = int(str(e.value).split("alone take ")[1].split(" pieces")[0])
     assert len(BpeVocabulary.train(LINES, smallest)) == smallest + len(PLACEHOLDERS)
     with pytest.raises(UserError):
@@ -307,15 +298,6 @@ def test_specials_in_the_list_are_not_doubled(tmp_path, front):
 
 
 @pytest.mark.parametrize(
-    ("lines", "line"), [(["a 3", "", "b 1"], 2), (["<unk>", "a", "b", "a 9"], 4), (["a", " \t"], 2)]
-)
-def test_bad_line_in_a_list_of_pieces_is_named_by_its_number_in_the_file(tmp_path, lines, line):
-    with pytest.raises(UserError, match=rf"pieces\.txt, line {line}: ") as e:
-        pretokenized(tmp_path, *lines)
-    assert one_line(e)
-
-
-@pytest.mark.parametrize(
     ("pieces", "in_pieces"),
     [("▁der ▁H und ▁läuft", "▁der ▁H und"), ("der H@@ und läuft", "der H@@ und")],
 )
@@ -373,6 +355,8 @@ def test_decoding_stops_at_the_first_eos(tokenizer):
 
 def test_saved_tokenizer_is_the_same_when_loaded(tokenizer, tmp_path):
     tokenizer.save(tmp_path)
+    names = {path.stem for path in tmp_path.iterdir()}
+    assert names == ({"source", "target"} if tokenizer.kind == "word" else {"shared"})
     loaded = Tokenizer.load(tokenizer.kind, tmp_path)
     assert loaded.fingerprint() == tokenizer.fingerprint()
     assert (loaded.kind, loaded.shared) == (tokenizer.kind, tokenizer.shared)
@@ -381,12 +365,6 @@ def test_saved_tokenizer_is_the_same_when_loaded(tokenizer, tmp_path):
         assert new.encode(LINES + SPECIAL_TEXTS) == encoded
         assert [new.decode(ids) for ids in encoded] == [old.decode(ids) for ids in encoded]
         assert len(new) == len(old)
-
-
-def test_word_sides_have_vocabularies_of_their_own_and_the_others_share_one(tokenizer, tmp_path):
-    tokenizer.save(tmp_path)
-    names = {path.stem for path in tmp_path.iterdir()}
-    assert names == ({"source", "target"} if tokenizer.kind == "word" else {"shared"})
 
 
 def test_a_vocabulary_that_a_killed_run_has_left_is_not_loaded_in_place_of_a_new_one(tmp_path):
@@ -423,11 +401,23 @@ def test_text_in_parts_is_encoded_as_the_composed_text_unless_its_form_is_to_sta
     assert found.fingerprint() != Tokenizer.load(kind, tmp_path).fingerprint()
 
 
-def test_ready_pieces_that_no_normalised_text_has_are_refused_with_the_option(tmp_path):
-    path = pieces_file(tmp_path, "a", "e\u0301")
-    with pytest.raises(UserError, match=r"pieces\.txt: the piece .* is not.*--normalise=none") as e:
-        train_tokenizer("pretokenized", [], [], vocab_file=path)
+@pytest.mark.parametrize(
+    ("lines", "fault"),
+    [
+        (["a 3", "", "b 1"], ", line 2: "),
+        (["<unk>", "a", "b", "a 9"], ", line 4: "),
+        (["a", " \t"], ", line 2: "),
+        (["a", "e\u0301"], ": the piece .* is not.*--normalise=none"),
+    ],
+)
+def test_bad_pieces_in_a_list_are_named_by_their_line_or_with_the_option(tmp_path, lines, fault):
+    with pytest.raises(UserError, match=rf"pieces\.txt{fault}") as e:
+        pretokenized(tmp_path, *lines)
     assert one_line(e)
+
+
+def test_pieces_of_a_text_that_keeps_its_form_may_be_in_parts(tmp_path):
+    path = pieces_file(tmp_path, "a", "e\u0301")
     found = train_tokenizer("pretokenized", [], [], vocab_file=path, form="none").source
     assert found.encode(["e\u0301 a"]) == [[5, 4, EOS_ID]]
 

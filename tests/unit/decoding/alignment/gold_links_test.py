@@ -7,7 +7,7 @@ import pytest
 
 from nmt_zoo.decoding.alignment.links import parse_gold
 from nmt_zoo.decoding.pictures import attention_pictures, figures
-from tests.unit.decoding.pictures.attention_pictures_test import MAGIC, svg_texts
+from tests.unit.decoding.pictures.attention_pictures_test import svg_texts
 
 pytest.importorskip("matplotlib")
 
@@ -51,14 +51,6 @@ def test_without_links_nothing_is_marked(tmp_path):
     assert not frames(path) and "sure" not in svg_texts(path)
     attention_pictures.save_attention(MAPS, SOURCE, TARGET, path, gold=parse_gold("", "gold"))
     assert len(frames(path)) == 2  # The key alone has two frames.
-
-
-@pytest.mark.parametrize("ending", MAGIC)
-def test_the_same_input_gives_the_same_bytes(tmp_path, ending):
-    paths = [tmp_path / f"{name}{ending}" for name in "ab"]
-    for path in paths:
-        attention_pictures.save_attention(MAPS, SOURCE, TARGET, path, gold=GOLD)
-    assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
 @pytest.mark.parametrize(

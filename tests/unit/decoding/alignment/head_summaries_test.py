@@ -91,39 +91,6 @@ def by_place(heads):
     return {(head.kind, head.layer, head.head): head for head in heads}
 
 
-def test_uniform_attention_has_the_entropy_of_the_logarithm_of_the_length(tokenizers):
-    model = Drawn(decoder_0_cross=uniform, encoder_0_self=uniform)
-    lines = ["dog cat house"] * 2, ["Hund Katze"] * 2
-    encoder, cross = summaries(model, tokenizers["word"], lines).heads
-    assert (encoder.kind, cross.kind) == ("encoder", "cross")
-    for head in (encoder, cross):
-        assert head.entropy == pytest.approx(np.log(4), rel=1e-5)
-        assert head.share == pytest.approx(1 / 4)
-        assert head.head == 1 and head.score is None
-    # |t - s| of four positions, and |t / 3 - s / 4|.
-    apart = abs(np.arange(4)[:, None] - np.arange(4)).mean()
-    assert encoder.distance == pytest.approx(apart)
-    apart = abs(np.arange(3)[:, None] / 3 - np.arange(4) / 4).mean()
-    assert cross.distance == pytest.approx(apart, rel=1e-5)
-
-
-@pytest.mark.parametrize("kind", ["word", "bpe"])
-def test_a_diagonal_head_makes_no_error_and_looks_at_one_token(tokenizers, kind):
-    words = ["dog cat house dog", "cat"]
-    tokenizer = tokenizers[kind]._replace(target=tokenizers[kind].source)
-    gold = [parse_gold(links, "gold") for links in ("0-0 1-1 2-2 3-3", "0-0")]
-    model = Drawn(decoder_2_cross=diagonal, decoder_1_self=diagonal)
-    decoder, cross = summaries(model, tokenizer, (words, words), gold=gold).heads
-    assert (decoder.layer, cross.layer) == (2, 3)
-    assert cross.score == AlignmentScore(aer=0, precision=1, recall=1)
-    assert decoder.score is None
-    for head in (decoder, cross):
-        assert (head.entropy, head.distance) == (0, 0)
-    # A row of the decoder looks at its input: only the first one looks at <s>.
-    tokens = sum(len(ids) for ids in tokenizer.source.encode(words))
-    assert decoder.share == cross.share == pytest.approx(2 / tokens)
-
-
 def test_links_to_the_end_of_the_source_are_no_links(tokenizers):
     def to_the_end(queries, keys):
         return np.eye(keys)[np.full(queries, keys - 1)][None]

@@ -108,27 +108,23 @@ def test_growing_goes_on_from_what_was_added():
     assert symmetrise(*backwards, "grow-diag") == [(0, 0), (1, 1), (2, 2), (3, 3)]
 
 
-def test_growing_needs_a_neighbour():
-    forward, reverse = [(0, 0), (2, 2)], [(0, 0)]
-    assert symmetrise(forward, reverse, "grow-diag") == [(0, 0)]
-    assert symmetrise(forward, reverse, "grow-diag-final") == [(0, 0), (2, 2)]
-
-
-def test_a_word_may_get_a_second_link_if_that_aligns_the_other_word():
-    forward, reverse = [(0, 0), (0, 1)], [(0, 0)]
-    assert symmetrise(forward, reverse, "grow-diag") == [(0, 0), (0, 1)]
-
-
-def test_final_takes_the_forward_links_first():
-    forward, reverse = [(0, 2)], [(2, 2)]
-    assert symmetrise(forward, reverse, "grow-diag-final-and") == [(0, 2)]
-    assert symmetrise(reverse, forward, "grow-diag-final-and") == [(2, 2)]
-    assert symmetrise(forward, reverse, "grow-diag-final") == [(0, 2), (2, 2)]
-
-
-def test_an_unknown_method_is_refused_by_name():
+@pytest.mark.parametrize(
+    ("forward", "reverse", "method", "links"),
+    [
+        ([(0, 0), (2, 2)], [(0, 0)], "grow-diag", [(0, 0)]),  # Growing needs a neighbour.
+        ([(0, 0), (2, 2)], [(0, 0)], "grow-diag-final", [(0, 0), (2, 2)]),
+        # A word may get a second link if that aligns the other word.
+        ([(0, 0), (0, 1)], [(0, 0)], "grow-diag", [(0, 0), (0, 1)]),
+        # Forward links come first.
+        ([(0, 2)], [(2, 2)], "grow-diag-final-and", [(0, 2)]),
+        ([(2, 2)], [(0, 2)], "grow-diag-final-and", [(2, 2)]),
+        ([(0, 2)], [(2, 2)], "grow-diag-final", [(0, 2), (2, 2)]),
+    ],
+)
+def test_links_are_added_by_the_rules_of_the_method(forward, reverse, method, links):
+    assert symmetrise(forward, reverse, method) == links
     with pytest.raises(ValueError, match=r"'grow'.*intersection, union, grow-diag"):
-        symmetrise([], [], "grow")
+        symmetrise(forward, reverse, "grow")
 
 
 def test_gold_has_sure_and_possible_links(tmp_path):
@@ -138,6 +134,9 @@ def test_gold_has_sure_and_possible_links(tmp_path):
     assert first.sure == {(0, 0), (2, 1)}
     assert first.possible == {(0, 0), (1, 0), (2, 1)}
     assert second == GoldAlignment(frozenset(), frozenset())
+    path.write_text("0-1\n")
+    with pytest.raises(UserError, match=r"line 1: '0-1'; expected source positions from 1"):
+        read_gold(path, base=1)
 
 
 @pytest.mark.parametrize(
@@ -160,13 +159,6 @@ def test_a_link_outside_its_sentence_is_named(tmp_path, token, base, expected, s
             f"{path}, line 2: '{token}'; expected {expected}, words counted from {base}; the "
             f"sentence has {size} words"
         )
-
-
-def test_position_zero_is_refused_where_words_count_from_one(tmp_path):
-    path = tmp_path / "some.txt"
-    path.write_text("0-1\n")
-    with pytest.raises(UserError, match=r"line 1: '0-1'; expected source positions from 1"):
-        read_gold(path, base=1)
 
 
 def test_a_link_of_an_empty_sentence_is_named(tmp_path):
@@ -223,8 +215,5 @@ def test_perfect_and_empty_alignments_score_as_such():
     assert score_alignments([[]], [GoldAlignment(sure, possible)]) == (1, 1, 0)
     assert score_alignments([[]], [GoldAlignment(frozenset(), possible)]) == (0, 1, 1)
     assert score_alignments([], []) == (0, 1, 1)
-
-
-def test_a_link_given_twice_counts_once():
-    gold = [GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0)}))]
-    assert score_alignments([[(0, 0), (0, 0), (1, 1)]], gold).precision == 1 / 2
+    twice = [[(0, 0), (0, 0), (1, 1)]]  # A link given twice counts once.
+    assert score_alignments(twice, [GoldAlignment(sure, sure)]).precision == 1 / 2

@@ -47,12 +47,6 @@ def test_words_begin_at_their_markers(pieces, groups):
     assert word_groups(pieces) == groups
 
 
-def test_groups_cover_all_positions_in_order():
-    for pieces in (SOURCE, TARGET, ["a@@", "b", "<0xE2>", "</s>", "c@@"]):
-        positions = [position for group in word_groups(pieces) for position in group]
-        assert positions == list(range(len(pieces)))
-
-
 def test_merging_sums_over_source_pieces_and_averages_over_target_pieces():
     weights = np.array([[0.1, 0.2, 0.7], [0.5, 0.5, 0.0], [0.3, 0.0, 0.7]])
     merged, source, target = merge_words(weights, ["▁a", "b", "▁c"], ["▁x", "▁y", "z"])
@@ -71,25 +65,11 @@ def test_merged_rows_still_sum_to_one(dtype):
     np.testing.assert_allclose(merged.sum(-1), 1, atol=1e-2 if dtype == np.float16 else 1e-6)
 
 
-def test_plain_words_are_left_as_they_are():
-    words = ["ein", "Haus", "</s>"]
-    weights = random_weights(3, 3)
-    merged, source, target = merge_words(weights, words, words)
-    np.testing.assert_array_equal(merged, weights)
-    assert source == target == words
-
-
 def test_merging_twice_is_merging_once():
     once = merge_words(random_weights(len(TARGET), len(SOURCE)), SOURCE, TARGET)
     twice = merge_words(*once)
     np.testing.assert_array_equal(twice[0], once[0])
     assert twice[1:] == once[1:]
-
-
-def test_source_and_target_may_be_cut_in_different_styles():
-    _, source, target = merge_words(random_weights(2, 3), ["Ha@@", "us", "</s>"], ["▁hou", "se"])
-    assert source == ["Haus", "</s>"]
-    assert target == ["house"]
 
 
 @pytest.mark.parametrize(

@@ -128,13 +128,7 @@ def test_examples_are_where_systems_differ_and_shared_among_the_kinds():
 
 
 def test_words_are_those_that_bleu_counts():
-    assert word_splitter("13a")(" Ein Hund,\u00a0 er läuft.") == [
-        "Ein",
-        "Hund",
-        ",",
-        "er",
-        "läuft",
-        ".",
-    ]
+    words = word_splitter("13a")(" Ein Hund,\u00a0 er läuft.")
+    assert "|".join(words) == "Ein|Hund|,|er|läuft|."
     assert word_splitter("none")("Ein Hund.") == ["Ein", "Hund."]
     assert word_splitter("zh")("那孩") == ["那", "孩"]

@@ -1,41 +1,20 @@
 """Tests of the data and of the page that the explorer draws."""
 
 import base64
-import html.parser
 import json
 
 import numpy as np
 import pytest
 
 from nmt_zoo.decoding.explorer.page import explorer_page, index_page, model_data
+from tests.unit.decoding.comparison.page_test import Page
 
 HOSTILE = "<script>alert('x')</script> \"quotes\" & \u202eright to left\u2028"
 
 
-class Parts(html.parser.HTMLParser):
-    """Collects the text of each kind of element, and the tags with their attributes."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.tags, self.texts = [], []
-        self.feed(page)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-
-    def handle_data(self, text):
-        self.texts.append((self.tags[-1] if self.tags else None, text))
-
-
 def data_of(page):
     """Returns the data of a page as the browser parses them."""
-    parts = Parts(page)
-    (text,) = [
-        text
-        for tag, text in parts.texts
-        if tag and tag[1].get("id") == "explorer-data" and text.strip()
-    ]
-    return json.loads(text)
+    return json.loads(Page(page).texts["script"][0])
 
 
 @pytest.fixture
@@ -66,9 +45,9 @@ def test_hostile_text_is_data_and_nothing_else(model):
     index = index_page(HOSTILE, [("a.html", HOSTILE, HOSTILE), ("", HOSTILE, "")])
     for text in (page, index):
         assert "\u202e" not in text and "\u2028" not in text and "alert('x')</script>" not in text
-    scripts = [attributes for tag, attributes in Parts(page).tags if tag == "script"]
+    scripts = [attributes for tag, attributes in Page(page).tags if tag == "script"]
     assert scripts == [{"type": "application/json", "id": "explorer-data"}, {}]
-    assert not [tag for tag, _ in Parts(index).tags if tag == "script"]
+    assert not [tag for tag, _ in Page(index).tags if tag == "script"]
 
 
 def test_a_sentence_of_thirty_words_takes_less_than_a_megabyte():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.decoding.alignment.links import parse_gold
 from nmt_zoo.decoding.pictures import attention_pictures, figures
 
 font_manager = pytest.importorskip("matplotlib.font_manager")
@@ -64,7 +65,8 @@ def panel_names(texts):
 def test_the_same_input_gives_the_same_bytes(tmp_path, ending):
     paths = [tmp_path / f"{name}{ending}" for name in "ab"]
     for path in paths:
-        attention_pictures.save_attention(transformer_maps(), SOURCE, TARGET, path, title="Twice")
+        options = {"title": "Twice", "gold": parse_gold("0-0 1p1", "gold")}
+        attention_pictures.save_attention(transformer_maps(), SOURCE, TARGET, path, **options)
     assert paths[0].read_bytes() == paths[1].read_bytes()
     assert paths[0].read_bytes().startswith(MAGIC[ending])
 

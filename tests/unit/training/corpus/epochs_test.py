@@ -1,6 +1,5 @@
 """Epochs whose text is encoded anew: batches follow from seed and epoch, and keep to all limits."""
 
-import numpy as np
 import pytest
 
 from nmt_zoo.common.errors import UserError
@@ -14,6 +13,7 @@ from nmt_zoo.data_pipeline.tokenization.epoch_text import EpochText
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.training.corpus.epochs import Epochs
 from tests.tiny import pairs
+from tests.unit.data_pipeline.pipeline_test import arrays, same_batches
 
 SOURCE, TARGET = zip(*pairs(150), strict=True)
 MAX_TOKENS = 128
@@ -36,25 +36,15 @@ def epochs(tokenizer, corpus, folder, rate=0.3, share=0.0):
 
 
 def batches(of, epoch, first=0):
-    corpus, plan = of.begin(epoch, 1)
-    return [
-        {name: ids.numpy() for name, ids in batch.items()}
-        for batch in dataset_of(corpus, plan, first)
-    ]
-
-
-def assert_same(one, other):
-    for a, b in zip(one, other, strict=True):
-        for name in a:
-            np.testing.assert_array_equal(a[name], b[name])
+    return arrays(dataset_of(*of.begin(epoch, 1), first))
 
 
 def test_a_resumed_epoch_has_the_batches_of_one_that_was_never_stopped(tokenizer, corpus, tmp_path):
     whole = epochs(tokenizer, corpus, tmp_path, share=0.1)
     of_epochs = [batches(whole, epoch) for epoch in range(3)]
     again = epochs(tokenizer, corpus, tmp_path, share=0.1)
-    assert_same(batches(again, 2, first=3), of_epochs[2][3:])
-    assert_same(batches(whole, 0), of_epochs[0])
+    assert same_batches(batches(again, 2, first=3), of_epochs[2][3:])
+    assert same_batches(batches(whole, 0), of_epochs[0])
     sums = [sum(int(batch["source_ids"].sum()) for batch in epoch) for epoch in of_epochs]
     assert len(set(sums)) == 3
 

@@ -11,7 +11,6 @@ from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     MOST,
     Counts,
     expected_fertilities,
-    fertilities,
     first_posteriors,
     log_ratios,
     others_translation,
@@ -107,24 +106,6 @@ def test_a_link_is_weighed_by_the_counts_of_all_other_target_words(pairs):
         for i, e in enumerate(target):
             weights = book.translations(source, e, own[i])
             np.testing.assert_allclose(rows[i], weights / weights.sum(), rtol=1e-4)
-
-
-def test_fertilities_are_those_of_all_subsets_of_target_words():
-    words, _ = corpus_and_words(longest=6)
-    posteriors = random_posteriors(words)
-    soft = matrices(words, posteriors)
-    for block in words.blocks:
-        rows = posteriors[block.cells].reshape(-1, block.source_length)
-        found = fertilities(block, rows)
-        np.testing.assert_allclose(found[:, 0].sum(axis=0), 1, atol=1e-6)
-        for place, sentence in enumerate(block.pairs.tolist()):
-            links = soft[sentence]
-            for j in range(block.source_length - 1):
-                wanted = np.zeros(MOST + 1)
-                for chosen in itertools.product((0, 1), repeat=len(links)):
-                    taken = [x if c else 1 - x for x, c in zip(links[:, j], chosen, strict=True)]
-                    wanted[min(sum(chosen), MOST)] += np.prod(taken)
-                np.testing.assert_allclose(found[:, place, j], wanted, atol=1e-6)
 
 
 def test_given_all_other_links_a_link_has_its_exact_probability():

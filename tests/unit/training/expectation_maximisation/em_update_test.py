@@ -144,17 +144,6 @@ def test_a_model_has_the_likelihood_and_posteriors_of_its_estimate(name, max_pos
         np.testing.assert_allclose(found[:rows, :columns], posterior, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", POSITIONS)
-def test_positions_are_unpacked_as_they_were_packed(name):
-    corpus = random_corpus()
-    sizes = sizes_of(corpus, 8)
-    positions = random_positions(name, index(corpus), sizes)
-    first = POSITIONS[name].first(sizes=sizes, max_jump=20, null_probability=0.2)
-    again = first.unpack(np.append(positions.pack(), [1.0, 2.0]))
-    np.testing.assert_array_equal(again.pack(), positions.pack())
-    keras.tree.map_structure(np.testing.assert_array_equal, again, positions)
-
-
 @pytest.mark.parametrize("both", [False, True])
 @pytest.mark.parametrize("name", POSITIONS)
 def test_iterations_over_chunks_are_those_of_the_whole_text(name, both, pieces):

@@ -1,6 +1,5 @@
 """Tests of texts in chunks, and of the models of align.py."""
 
-import resource
 import tracemalloc
 
 import numpy as np
@@ -64,13 +63,9 @@ def test_memory_grows_with_word_pairs_and_tokens_only(model, monkeypatch):
     assert (peaks[1] - peaks[0]) / (8 * len(words)) < 2000
 
 
-def test_a_full_disk_is_one_line_and_no_file_is_left(monkeypatch, tmp_path):
+def test_a_full_disk_is_one_line_and_no_file_is_left(monkeypatch, tmp_path, full_disk):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    try:
-        with pytest.raises(UserError, match=r"temporary file of .*File too large.*TMPDIR"):
-            text_alignment.align_text(textbook.corpus_of(textbook.random_pairs(60, seed=1)))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    error = r"temporary file of .*File too large.*TMPDIR"
+    with full_disk(1000), pytest.raises(UserError, match=error):
+        text_alignment.align_text(textbook.corpus_of(textbook.random_pairs(60, seed=1)))
     assert not list(tmp_path.iterdir())

@@ -40,29 +40,6 @@ def test_every_token_pair_has_one_cell(monkeypatch, target_end, cells_of_block, 
     assert words.num_tokens == sum(len(target) for _, target in sentences)
 
 
-def test_pairs_are_distinct_and_in_order():
-    words = index(textbook.corpus_of(textbook.random_pairs(60, seed=2)))
-    pairs = list(zip(words.pair_sources.tolist(), words.pair_targets.tolist(), strict=True))
-    assert pairs == sorted(set(pairs))
-    assert words.cell_pairs.dtype == words.pair_sources.dtype == np.int32
-    values = np.arange(len(pairs), dtype=float)
-    sums = {f: sum(v for v, p in zip(values, pairs, strict=True) if p[0] == f) for f, _ in pairs}
-    assert words.source_sums(values).tolist() == [sums[f] for f in sorted(sums)]
-    assert words.spread(words.source_sums(values)).tolist() == [sums[f] for f, _ in pairs]
-
-
-def test_blocks_hold_sentences_of_one_length_the_longest_target_first(monkeypatch):
-    monkeypatch.setattr(f"{WORD_PAIRS}._BLOCK_CELLS", 50)
-    corpus = textbook.corpus_of(textbook.random_pairs(60, seed=3))
-    words = index(corpus)
-    assert sorted(n for block in words.blocks for n in block.pairs.tolist()) == list(range(60))
-    for block in words.blocks:
-        assert set(corpus.source.lengths[block.pairs]) == {block.source_length}
-        lengths = corpus.target.lengths[block.pairs]
-        assert lengths.tolist() == block.target_lengths.tolist() == sorted(lengths)[::-1]
-        assert block.active.tolist() == [(lengths > i).sum() for i in range(lengths[0])]
-
-
 def test_words_of_large_vocabularies_are_told_apart():
     pairs = [([2**30, 7], [2**29 + 1, 9]), ([7, 7], [2**29 + 1])]
     words = index(textbook.corpus_of(pairs))

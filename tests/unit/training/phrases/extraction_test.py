@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
 from nmt_zoo.training.ways.phrases.extraction import (
     DISCONTINUOUS,
     MONOTONE,
@@ -10,8 +9,7 @@ from nmt_zoo.training.ways.phrases.extraction import (
     link_text,
     orientations,
 )
-
-_EOS = 3
+from tests.unit.training.expectation_maximisation.textbook import corpus_of
 
 
 def random_text(draw, num_pairs, density):
@@ -20,22 +18,10 @@ def random_text(draw, num_pairs, density):
     for _ in range(num_pairs):
         lengths = draw.integers(0, 9, 2)
         for side, length in zip(sides, lengths, strict=True):
-            side.append([*draw.integers(4, 9, length), _EOS])
+            side.append(draw.integers(4, 9, length))
         cells = np.argwhere(draw.random(lengths) < density)
         links.append({(int(i), int(j)) for i, j in cells})
-    return encoded(*sides), links
-
-
-def encoded(*sides):
-    return EncodedCorpus(
-        *(
-            EncodedSide(
-                np.concatenate([np.zeros(0, np.int32), *side]).astype(np.int32),
-                np.array(list(map(len, side)), np.int32),
-            )
-            for side in sides
-        )
-    )
+    return corpus_of(zip(*sides, strict=True)), links
 
 
 def arrays_of(links):

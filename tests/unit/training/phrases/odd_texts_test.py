@@ -12,7 +12,8 @@ from nmt_zoo.models.phrases.rule_decoder import RuleDecoder
 from nmt_zoo.models.phrases.sentence_options import PhraseArrays
 from nmt_zoo.training.ways.counting import counting
 from nmt_zoo.training.ways.phrases import phrase_table, rules
-from tests.unit.training.phrases.extraction_test import arrays_of, encoded
+from tests.unit.training.expectation_maximisation.textbook import corpus_of
+from tests.unit.training.phrases.extraction_test import arrays_of
 
 _EOS = 3
 
@@ -26,10 +27,10 @@ def linked_texts(draw):
     for _ in range(draw(st.integers(1, 6))):
         both = [draw(words) for _ in sides]
         for side, ids in zip(sides, both, strict=True):
-            side.append([*ids, _EOS])
+            side.append(ids)
         cells = [(i, j) for i in range(len(both[0])) for j in range(len(both[1]))]
         links.append(draw(st.sets(st.sampled_from(cells))) if cells else set())
-    return encoded(*sides), links, size
+    return corpus_of(zip(*sides, strict=True)), links, size
 
 
 @settings(max_examples=40, deadline=None, derandomize=True, database=None)

@@ -32,27 +32,10 @@ def rates(schedule, steps):
     return np.array([float(schedule(step)) for step in range(steps)])
 
 
-def test_peak_is_reached_at_the_last_warm_up_step_and_never_exceeded():
-    values = rates(InverseSquareRoot(3e-3, WARMUP), 3 * WARMUP)
-    assert values.argmax() + 1 == WARMUP
-    assert np.isclose(values.max(), 3e-3)
-
-
-def test_warm_up_is_linear_from_the_first_update_on():
-    values = rates(InverseSquareRoot(3e-3, WARMUP), WARMUP)
-    np.testing.assert_allclose(values, 3e-3 * np.arange(1, WARMUP + 1) / WARMUP, rtol=1e-5)
-
-
-def test_four_times_the_steps_halve_the_rate():
-    values = rates(InverseSquareRoot(3e-3, WARMUP), 8 * WARMUP)
-    for step in (WARMUP, 2 * WARMUP):
-        assert np.isclose(values[4 * step - 1], values[step - 1] / 2)
-
-
 def test_papers_peak_gives_the_papers_equation_3():
     width, warmup_steps = 512, 4000
     schedule = InverseSquareRoot((width * warmup_steps) ** -0.5, warmup_steps)
-    for step in (1, 10, 3999, 4000, 4001, 100_000):
+    for step in (1, 2, 10, 3999, 4000, 4001, 16_000, 100_000):
         paper = width**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
         assert np.isclose(float(schedule(step - 1)), paper)
 
@@ -65,15 +48,13 @@ def test_constant_rate_stays_at_the_peak_behind_the_same_warm_up():
 
 
 @pytest.mark.parametrize("schedule", EVERY)
-def test_one_step_of_warm_up_begins_at_the_peak(schedule):
+def test_a_warm_up_of_one_step_begins_at_the_peak_and_none_is_refused(schedule):
     assert np.isclose(rates(schedule(0.5, 1), 1)[0], 0.5)
-
-
-@pytest.mark.parametrize("schedule", EVERY)
-@pytest.mark.parametrize("warmup_steps", [0, -5])
-def test_no_warm_up_step_is_refused(schedule, warmup_steps):
-    with pytest.raises(ValueError, match=f"warmup_steps must be at least 1, found {warmup_steps}"):
-        schedule(1e-3, warmup_steps)
+    for steps in (0, -5):
+        with pytest.raises(ValueError, match=f"warmup_steps must be at least 1, found {steps}"):
+            schedule(1e-3, steps)
+    with pytest.raises(ValueError, match="decay_steps must be at least warmup_steps, 40, found 39"):
+        Linear(1e-3, WARMUP, 39)
 
 
 def test_optimizer_takes_the_rate_of_the_update_that_it_makes():
@@ -118,11 +99,6 @@ def test_linear_falls_by_equal_amounts_and_cosine_slowly_at_both_ends():
     linear, cosine = (rates(schedule(1.0, 1, 100), 100) for schedule in FALLING)
     np.testing.assert_allclose(np.diff(linear), -0.01, atol=1e-5)
     assert np.all(cosine[1:50] > linear[1:50]) and np.all(cosine[52:] < linear[52:])
-
-
-def test_a_fall_that_ends_before_the_warm_up_is_refused():
-    with pytest.raises(ValueError, match="decay_steps must be at least warmup_steps, 40, found 39"):
-        Linear(1e-3, WARMUP, 39)
 
 
 def test_a_plateau_lowers_the_rate_each_time_its_patience_ends():
