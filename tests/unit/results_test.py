@@ -16,33 +16,25 @@ RESULTS = sorted((ROOT / "docs" / "results").rglob("*.json"))
 SCRIPTS = ("train", "translate", "align", "visualize_attention", "export", "serve")
 
 
-def commands_of(value):
+def objects_of(value):
+    """Yields all JSON objects in a value, at any depth."""
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            yield from objects_of(part)
+
+
+def commands_of(record):
     """Yields the words of each command of a script in a record."""
-    if isinstance(value, list):
-        for each in value:
-            yield from commands_of(each)
-    elif isinstance(value, dict):
-        for name, each in value.items():
-            if name == "command":
-                for line in [each] if isinstance(each, str) else each:
-                    for part in re.split(r"&&|;|\n", line):
-                        words = shlex.split(part)
-                        if len(words) > 1 and words[1].removesuffix(".py") in SCRIPTS:
-                            yield words[1:]
-            else:
-                yield from commands_of(each)
-
-
-def records_of(value):
-    """Yields the records of models in a record: their preset, settings and vocabulary sizes."""
-    if isinstance(value, list):
-        for each in value:
-            yield from records_of(each)
-    elif isinstance(value, dict):
-        if {"model", "settings", "vocab_sizes"} <= value.keys():
-            yield value
-        for each in value.values():
-            yield from records_of(each)
+    for entry in objects_of(record):
+        lines = entry.get("command", [])
+        for line in [lines] if isinstance(lines, str) else lines:
+            for part in re.split(r"&&|;|\n", line):
+                words = shlex.split(part)
+                if len(words) > 1 and words[1].removesuffix(".py") in SCRIPTS:
+                    yield words[1:]
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -52,6 +44,7 @@ def test_stored_commands_parse_and_recorded_models_exist(path):
         module = importlib.import_module(f"nmt_zoo.command_line.{script.removesuffix('.py')}")
         with defined(module.Arguments):
             parse([script, *words])
-    for each in records_of(record):
-        settings = models.preset_settings(each["model"], **each["settings"])
-        assert each["settings"].items() <= settings.items()
+    for entry in objects_of(record):
+        if {"model", "settings", "vocab_sizes"} <= entry.keys():
+            settings = models.preset_settings(entry["model"], **entry["settings"])
+            assert entry["settings"].items() <= settings.items()

@@ -10,23 +10,13 @@ import tensorflow as tf
 from nmt_zoo import models
 from nmt_zoo.models import SettingError
 from nmt_zoo.models.ensemble import Ensemble
+from tests.tiny import small_settings
 
 PAD, UNK, BOS, EOS = range(4)
 VOCAB = 8
 SOURCE = tf.constant([[5, 6, 4, EOS], [7, EOS, PAD, PAD], [4, 4, EOS, PAD]])
 TARGET = tf.constant([[4, 6, 5, EOS], [7, EOS, PAD, PAD], [4, 4, 6, EOS]])
 PRESETS = ("transformer_tiny", "lstm_luong", "attention_ibm1")
-TINY = {
-    "num_encoder_layers": 1,
-    "num_decoder_layers": 1,
-    "width": 8,
-    "num_heads": 2,
-    "ffn_width": 8,
-    "embedding_width": 8,
-    "encoder_units": 4,
-    "decoder_units": 8,
-    "rank": 4,
-}
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +24,7 @@ def members():
     keras.utils.set_random_seed(3)
     members = []
     for preset in PRESETS:
-        valid = models.preset_settings(preset)
-        settings = {name: value for name, value in TINY.items() if name in valid}
-        members.append(models.create(preset, VOCAB, VOCAB, **settings))
+        members.append(models.create(preset, VOCAB, VOCAB, **small_settings(preset)))
         members[-1].score(SOURCE, TARGET)
         for weight in members[-1].trainable_variables:
             weight.assign(weight * 2)

@@ -23,7 +23,7 @@ from nmt_zoo.decoding.alignment.links import (
     parse_gold,
     score_alignments,
 )
-from tests.tiny import SMALL, pairs
+from tests.tiny import SMALL, pairs, small_settings
 
 SOURCES, TARGETS = (list(side) for side in zip(*pairs(40), strict=True))
 NAMES = ("a.en", "a.de")
@@ -143,9 +143,8 @@ def test_summaries_are_those_of_the_definition_whatever_the_batches(
     """Pairs of many lengths, in several encodings and batches, with empty sides among them."""
     tokenizer = tokenizers["word" if preset == "ibm2" else "bpe"]
     sizes = len(tokenizer.source), len(tokenizer.target)
-    small = {"embedding_width": 8, "encoder_units": 8, "decoder_units": 16}
-    settings = {"transformer_tiny": SMALL, "lstm_luong": small, "ibm2": {"num_word_pairs": 10}}
-    model = models.create(preset, *sizes, **settings[preset])
+    table = {"num_word_pairs": 10} if preset == "ibm2" else {}
+    model = models.create(preset, *sizes, **small_settings(preset), **table)
     sources, targets = ["", *SOURCES[:14], "dog"], ["Hund", *TARGETS[:14], " "]
     monkeypatch.setattr(head_summaries, "_PAIRS_AT_ONCE", 6)
     monkeypatch.setattr(head_summaries, "_CELLS", 20_000)
@@ -170,9 +169,7 @@ def test_summaries_are_those_of_the_definition_whatever_the_batches(
             mean = number == len(values) > 1
             head = heads[kind, int(layer) + 1, "mean" if mean else number]
             np.testing.assert_allclose(head[3:6], expected, rtol=2e-4, atol=1e-6)
-    if (
-        preset != "transformer_tiny"
-    ):  # These align by their only map, so they agree with themselves.
+    if preset != "transformer_tiny":  # It aligns by its only map, so it agrees with itself.
         (head,) = found.heads
         assert head.score.aer == 0 and head.score.precision == 1
 

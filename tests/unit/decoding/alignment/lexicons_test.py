@@ -27,11 +27,6 @@ def test_a_probability_is_the_share_of_a_source_words_links():
     ]
 
 
-def test_every_sentence_pair_needs_its_words():
-    with pytest.raises(ValueError):
-        lexicon_entries([[], []], [["a"]], [["b"]])
-
-
 def test_a_lexicon_is_read_as_it_was_written(tmp_path, capsys):
     path = tmp_path / "lexicon.txt"
     entries = [("Haus", "house", 0.75), ("Haus", "home", 0.25), ("10\u00a0000", "10,000", 1.0)]

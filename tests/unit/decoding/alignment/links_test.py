@@ -23,12 +23,6 @@ def grid(text):
     return tuple([(i, j) for i, j, mark in cells if mark in marks] for marks in ("fb", "rb"))
 
 
-def marked(text):
-    """Reads the links that are marked x in a picture."""
-    rows = [line.split() for line in text.strip().splitlines()]
-    return [(i, j) for i, row in enumerate(rows) for j, mark in enumerate(row) if mark == "x"]
-
-
 # (1, 1) is next to a link of both directions and aligns two new words. (1, 2) is next to such a
 # link, too, but comes later. (4, 0) and (0, 4) align one new word each, (5, 4) aligns two; none of
 # the three is next to a link.
@@ -41,57 +35,22 @@ PICTURE = """
     . . . . f
 """
 BY_HAND = {
-    "intersection": """
-        x . . . .
-        . . . . .
-        . . x . .
-        . . . . .
-        . . . . .
-        . . . . .
-    """,
-    "union": """
-        x . . . x
-        . x x . .
-        . . x . .
-        . . . . .
-        x . . . .
-        . . . . x
-    """,
+    "intersection": [(0, 0), (2, 2)],
+    "union": [(0, 0), (0, 4), (1, 1), (1, 2), (2, 2), (4, 0), (5, 4)],
     # From (0, 0): (1, 1) is diagonal to it, and both its words are new. From (2, 2): (1, 2) is
     # next to it, but row 1 and column 2 have links by then.
-    "grow-diag": """
-        x . . . .
-        . x . . .
-        . . x . .
-        . . . . .
-        . . . . .
-        . . . . .
-    """,
+    "grow-diag": [(0, 0), (1, 1), (2, 2)],
     # Forward links first: (4, 0) aligns row 4, (5, 4) aligns row 5 and column 4. Then (0, 4) aligns
     # nothing new.
-    "grow-diag-final": """
-        x . . . .
-        . x . . .
-        . . x . .
-        . . . . .
-        x . . . .
-        . . . . x
-    """,
+    "grow-diag-final": [(0, 0), (1, 1), (2, 2), (4, 0), (5, 4)],
     # (5, 4) aligns two new words, (4, 0) only one new word.
-    "grow-diag-final-and": """
-        x . . . .
-        . x . . .
-        . . x . .
-        . . . . .
-        . . . . .
-        . . . . x
-    """,
+    "grow-diag-final-and": [(0, 0), (1, 1), (2, 2), (5, 4)],
 }
 
 
 @pytest.mark.parametrize("method", SYMMETRISATIONS)
 def test_symmetrisation_is_what_a_pencil_gives(method):
-    assert symmetrise(*grid(PICTURE), method) == marked(BY_HAND[method])
+    assert symmetrise(*grid(PICTURE), method) == BY_HAND[method]
 
 
 def test_growing_goes_on_from_what_was_added():

@@ -13,7 +13,7 @@ from nmt_zoo.decoding.alignment.links import GoldAlignment
 from nmt_zoo.decoding.explorer.sentence import NothingToShow, SentenceExplorer
 from nmt_zoo.decoding.explorer.text_pages import write_pages
 from nmt_zoo.decoding.scoring import make_scorer
-from tests.tiny import SMALL_ANYWHERE, SMALL_PRESETS, pairs
+from tests.tiny import pairs, small_settings
 
 SOURCE, TARGET = "one big dog", "eins groß Hund"
 
@@ -27,10 +27,7 @@ def explorer_of(preset, tokenizer, **more):
     """Returns the `SentenceExplorer` of a preset, with more settings and random weights."""
     keras.utils.set_random_seed(3)
     sizes = len(tokenizer.source), len(tokenizer.target)
-    valid = models.preset_settings(preset)
-    small = {**SMALL_ANYWHERE, **SMALL_PRESETS.get(preset, {})}
-    settings = {name: value for name, value in small.items() if name in valid}
-    model = models.create(preset, *sizes, pad_id=0, bos_id=2, **settings, **more)
+    model = models.create(preset, *sizes, pad_id=0, bos_id=2, **small_settings(preset), **more)
     model.attention_maps(*[tf.constant([[3]])] * 2)
     return SentenceExplorer(model, tokenizer, preset, beam_size=3)
 

@@ -23,10 +23,8 @@ from tests.unit.training.expectation_maximisation.iteration_test import (
     random_estimate,
     random_index,
     random_jumps,
-    table_of,
 )
 from tests.unit.training.expectation_maximisation.textbook import (
-    Estimate,
     em_steps,
     first_estimate,
     index,
@@ -99,16 +97,6 @@ def test_a_small_text_is_aligned_as_a_person_would(positions, alpha):
     assert as_text(posterior_links(words, estimate)) == wanted
 
 
-def test_links_to_null_and_of_the_end_are_left_out():
-    words = index(textbook.corpus_of([([4, 5], [6, 7]), ([], [6]), ([4], [])]))
-    table = {(4, 6): 0.9, (5, 7): 0.1, (3, 7): 0.8, (4, 3): 0.9}
-    values = [table.get(key, 0.01) for key in table_of(words, words.pair_sources)]
-    links = posterior_links(words, Estimate(np.array(values)))
-    assert list(links) == [[(0, 0)], [], []]
-    links = posterior_links(words, Estimate(np.array(values)), threshold=0.05)
-    assert list(links) == [[(0, 0), (1, 1)], [], []]
-
-
 @pytest.mark.parametrize("target_end", [True, False])
 def test_links_are_the_most_probable_or_those_above_a_threshold(target_end):
     words, sentences = random_index(count=40, longest=4, target_end=target_end)
@@ -125,14 +113,6 @@ def test_links_are_the_most_probable_or_those_above_a_threshold(target_end):
             assert links[threshold][number] == wanted
         best = [(int(soft[i].argmax()), i) for i in positions]
         assert links[None][number] == [(j, i) for j, i in best if j < len(source) - 1]
-
-
-def test_reversed_links_are_in_order_again():
-    words, _ = random_index(count=40, longest=6, target_end=False)
-    links = posterior_links(words, begin(words, DiagonalEstimate()), threshold=0.1)
-    wanted = [sorted(((i, j) for j, i in line), key=lambda link: link[::-1]) for line in links]
-    assert list(links.reversed()) == wanted
-    assert list(links.reversed().reversed()) == list(links)
 
 
 @pytest.mark.parametrize("target_end", [True, False])

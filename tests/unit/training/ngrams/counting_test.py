@@ -95,19 +95,3 @@ def test_discounts_of_a_text_too_small_to_estimate_them_are_fixed(counts):
     found, estimated = estimate_discounts(np.array(counts, np.int64))
     assert not estimated
     np.testing.assert_array_equal(found, FALLBACK)
-
-
-def test_sentences_shorter_than_the_order_are_counted_too():
-    model, table = model_of([[4], [4], [5]], 5)
-    assert table.num_ngrams == [4, 2, 0, 0]
-    scores = model.score(tf.constant([[EOS]]), tf.constant([[4, EOS]])).numpy()
-    assert np.isfinite(scores).all() and (scores < 0).all()
-
-
-def test_more_frequent_and_more_versatile_words_are_more_probable():
-    """5 follows few words, mostly 4, so in an unknown context it is less likely than 6."""
-    text = [[4, 5]] * 10 + [[7, 6], [4, 6], [6], [7, 5], [8, 7, 6]]
-    model, _ = model_of(text, 2)
-    unseen = np.exp(model._log_probs(tf.constant([[UNK]])))[0]
-    seen = np.exp(model._log_probs(tf.constant([[4]])))[0]
-    assert unseen[6] > unseen[5] and seen[5] > seen[6]
