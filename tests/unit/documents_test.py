@@ -1,8 +1,10 @@
-"""The documents agree with the code."""
+"""The documents and the stored results agree with the code."""
 
 import functools
 import importlib
+import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from absl.flags import FLAGS
 
 from benchmarks import results_table
 from nmt_zoo import models
-from nmt_zoo.command_line.flag_values import defined
+from nmt_zoo.command_line.flag_values import defined, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ("train", "translate", "visualize_attention", "align", "compare", "export", "serve")
@@ -22,6 +24,7 @@ FOLDERS = ("", "docs/", "docs/studies/", "benchmarks/")
 PATHS = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.md"))]
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in PATHS}
 TASKS = {path.name: path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("runs/*.sh"))}
+RESULTS = sorted((ROOT / "docs" / "results").rglob("*.json"))
 COMMANDS = {**{name: TEXTS[name] for name in MANUAL}, **TASKS}
 
 
@@ -98,3 +101,37 @@ def test_the_manual_is_read():
 
 def test_the_tables_are_those_of_the_result_files():
     assert not results_table.outdated(), "run `python benchmarks/results_table.py`"
+
+
+def objects_of(value):
+    """Yields all JSON objects in a value, at any depth."""
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            yield from objects_of(part)
+
+
+def commands_of(record):
+    """Yields the words of each command of a script in a record."""
+    for entry in objects_of(record):
+        lines = entry.get("command", [])
+        for line in [lines] if isinstance(lines, str) else lines:
+            for part in re.split(r"&&|;|\n", line):
+                words = shlex.split(part)
+                if len(words) > 1 and words[1].removesuffix(".py") in SCRIPTS:
+                    yield words[1:]
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_stored_commands_parse_and_recorded_models_exist(path):
+    record = json.loads(path.read_text(encoding="utf-8"))
+    for script, *words in commands_of(record):
+        module = importlib.import_module(f"nmt_zoo.command_line.{script.removesuffix('.py')}")
+        with defined(module.Arguments):
+            parse([script, *words])
+    for entry in objects_of(record):
+        if {"model", "settings", "vocab_sizes"} <= entry.keys():
+            settings = models.preset_settings(entry["model"], **entry["settings"])
+            assert entry["settings"].items() <= settings.items()

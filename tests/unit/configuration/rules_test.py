@@ -1,4 +1,4 @@
-"""What options need and exclude: each refuses what breaks it, and names flags that exist."""
+"""What options take, need and exclude: each refuses what breaks it, and names flags that exist."""
 
 import importlib
 import re
@@ -6,9 +6,15 @@ import re
 import pytest
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration import recipes, resolver
 from nmt_zoo.configuration.options import BY_NAME, DEFAULTS
+from nmt_zoo.configuration.options import OPTIONS as TRAINING_OPTIONS
 from nmt_zoo.configuration.rules import check
 from nmt_zoo.decoding.search.requests import OPTIONS
+from nmt_zoo.models import preset_names
+from nmt_zoo.training.validation.evaluation import CRITERIA
+from nmt_zoo.training.ways.gradient.precision import PRECISIONS
+from nmt_zoo.training.ways.gradient.schedules import SCHEDULES
 
 SCRIPTS = "train", "translate", "align", "compare", "export", "serve", "visualize_attention"
 
@@ -79,3 +85,23 @@ def test_every_name_in_a_condition_is_a_flag_of_its_script(script):
     conditions = [c for o in options for c in (*o.needs, *o.excludes, *o.unless)]
     names = {re.match(r"\w*", c)[0] for each in conditions for c in each.split(" or ")}
     assert names <= {option.name for option in options}
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("schedule", SCHEDULES),
+        ("precision", PRECISIONS),
+        ("keep_best_by", CRITERIA),
+    ],
+)
+def test_choices_are_those_that_the_training_knows(name, known):
+    assert list(BY_NAME[name].choices) == list(known)
+
+
+def test_every_default_and_every_recipe_is_in_the_range_of_its_option():
+    assert len(BY_NAME) == len(TRAINING_OPTIONS)
+    for preset in preset_names():
+        for dataset in ("files", *recipes.BY_DATASET):
+            for name, value in resolver.options_of(preset, dataset, {}).items():
+                assert BY_NAME[name].takes(value), (preset, dataset, name, value)

@@ -38,12 +38,6 @@ def search(model, limit=5, **options):
     return traced_search(model, limit, **options)(SOURCE)
 
 
-def test_weight_0_is_the_translation_model_alone(model, language_model):
-    fused = search(ShallowFusion(model, language_model, weight=0.0))
-    for found, expected in zip(fused, search(model), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-
 def test_scores_are_the_weighted_sums_of_both_models(model, language_model):
     fused = ShallowFusion(model, language_model, weight=0.7)
     expected = model.score(SOURCE, TARGET) + 0.7 * language_model.score(SOURCE, TARGET)

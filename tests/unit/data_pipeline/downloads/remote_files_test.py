@@ -39,6 +39,13 @@ def fetch(folder, *files, **how):
     return Downloads(folder, **{"delay": 0, "attempts": 3, **how}).fetch(files)
 
 
+def assert_arrives(folder, file, **how):
+    """Asserts that a download has the whole content; returns its path."""
+    [path] = fetch(folder, file, **how)
+    assert path.read_bytes() == DATA
+    return path
+
+
 def put(folder, data, name="x.bin.part"):
     """Writes a file, or the beginning of one, that an earlier call has left."""
     path = folder / "corpus" / name
@@ -54,9 +61,8 @@ def left_in(folder):
 @pytest.mark.parametrize("checksum", ["sha256", "md5", None])
 @pytest.mark.parametrize("size", [True, False])
 def test_a_file_arrives_whole_and_nothing_else_is_left(server, folder, size, checksum):
-    [path] = fetch(folder, remote(f"{server.url}/a/x.bin", size=size, checksum=checksum))
+    path = assert_arrives(folder, remote(f"{server.url}/a/x.bin", size=size, checksum=checksum))
     assert path == folder / "corpus" / "x.bin"
-    assert path.read_bytes() == DATA
     assert left_in(folder) == ["corpus/x.bin"]
     assert server.requests == [Request("/a/x.bin", None)]
 
@@ -88,8 +94,7 @@ def test_a_wrong_file_put_there_by_hand_is_refused_and_kept(server, folder, own,
 
 def test_a_connection_may_break_often_and_is_resumed_where_it_broke(server, folder):
     server.faults["/a/x.bin"] = [-left for left in range(290_000, 0, -10_000)]
-    [path] = fetch(folder, remote(f"{server.url}/a/x.bin"), attempts=2)
-    assert path.read_bytes() == DATA
+    assert_arrives(folder, remote(f"{server.url}/a/x.bin"), attempts=2)
     ranges = [None, *(f"bytes={start}-" for start in range(10_000, 300_000, 10_000))]
     assert [request.range for request in server.requests] == ranges
 
@@ -108,16 +113,14 @@ def test_what_has_arrived_is_kept_for_the_next_call(server, folder):
 def test_another_mirror_goes_on_where_the_first_broke_off(server, folder):
     server.files["/b/x.bin"] = DATA
     server.faults["/a/x.bin"] = [-1000, 500, 500]
-    [path] = fetch(folder, remote(f"{server.url}/a/x.bin", f"{server.url}/b/x.bin"), attempts=2)
-    assert path.read_bytes() == DATA
+    assert_arrives(folder, remote(f"{server.url}/a/x.bin", f"{server.url}/b/x.bin"), attempts=2)
     assert server.requests[-1] == Request("/b/x.bin", "bytes=299000-")
 
 
 def test_a_server_without_ranges_sends_it_all_again(server, folder, capsys):
     server.ranges = False
     server.faults["/a/x.bin"] = [-1000]
-    [path] = fetch(folder, remote(f"{server.url}/a/x.bin"))
-    assert path.read_bytes() == DATA
+    assert_arrives(folder, remote(f"{server.url}/a/x.bin"))
     assert "starting again" in capsys.readouterr().err
 
 
@@ -133,8 +136,7 @@ def test_a_server_without_ranges_sends_it_all_again(server, folder, capsys):
 )
 def test_a_beginning_that_does_not_fit_is_thrown_away(server, folder, beginning, known, ranges):
     put(folder, beginning)
-    [path] = fetch(folder, remote(f"{server.url}/a/x.bin", **known))
-    assert path.read_bytes() == DATA
+    assert_arrives(folder, remote(f"{server.url}/a/x.bin", **known))
     assert [request.range for request in server.requests] == ranges
 
 
@@ -169,16 +171,14 @@ def test_what_a_server_says_does_not_command_the_terminal(server, folder, capsys
 
 
 def test_without_file_locks_it_is_said_and_goes_on(server, folder, without_locks, capsys):
-    [path] = fetch(folder, remote(f"{server.url}/a/x.bin"))
-    assert path.read_bytes() == DATA
+    assert_arrives(folder, remote(f"{server.url}/a/x.bin"))
     assert "x.bin.part: this file system has no locks (" in capsys.readouterr().err
 
 
 def test_a_missing_file_is_had_from_the_next_address(server, folder, capsys):
     bad = ["no address at all", "http://host:port/x.bin", "http://a b/x.bin"]
     addresses = [f"{server.url}/gone/x.bin", *bad, f"{server.url}/a/x.bin"]
-    [path] = fetch(folder, remote(*addresses))
-    assert path.read_bytes() == DATA
+    assert_arrives(folder, remote(*addresses))
     assert [request.path for request in server.requests] == ["/gone/x.bin", "/a/x.bin"]
     said = capsys.readouterr().err
     assert "/gone/x.bin: HTTP status 404" in said and "trying again" not in said
@@ -196,8 +196,7 @@ def test_every_address_and_what_to_do_is_in_the_error(server, folder):
 
 def test_a_busy_server_is_asked_again_after_ever_longer_waits(server, folder, capsys):
     server.faults["/a/x.bin"] = [503, 429, 500]
-    [path] = fetch(folder, remote(f"{server.url}/a/x.bin"), delay=1e-3, attempts=4)
-    assert path.read_bytes() == DATA
+    assert_arrives(folder, remote(f"{server.url}/a/x.bin"), delay=1e-3, attempts=4)
     waits = re.findall(r"HTTP status (\d+).*again in (\S+) s", capsys.readouterr().err)
     assert waits == [("503", "0.001"), ("429", "0.002"), ("500", "0.004")]
 
@@ -206,9 +205,7 @@ def test_the_folder_of_downloads_of_another_machine_is_a_mirror(server, folder):
     server.files["/copy/corpus/x.bin"] = DATA
     file = remote(f"{server.url}/a/x.bin")
     for mirror in (f"{server.url}/copy", f"{server.url}/copy/", f"{server.url}/empty"):
-        [path] = fetch(folder, file, mirror=mirror)
-        assert path.read_bytes() == DATA
-        path.unlink()
+        assert_arrives(folder, file, mirror=mirror).unlink()
     paths = [request.path for request in server.requests]
     assert paths == [*["/copy/corpus/x.bin"] * 2, "/empty/corpus/x.bin", "/a/x.bin"]
 
@@ -226,8 +223,7 @@ def test_offline_names_all_that_is_missing_and_asks_nobody(server, folder):
 def test_a_proxy_of_the_environment_is_used(server, folder, monkeypatch):
     server.files["http://corpora.invalid/x.bin"] = DATA
     monkeypatch.setenv("http_proxy", server.url)
-    [path] = fetch(folder, remote("http://corpora.invalid/x.bin"))
-    assert path.read_bytes() == DATA
+    assert_arrives(folder, remote("http://corpora.invalid/x.bin"))
     assert server.requests == [Request("http://corpora.invalid/x.bin", None)]
 
 
@@ -257,6 +253,5 @@ def test_a_full_disk_keeps_what_has_arrived(server, folder, full_disk):
     error = r"x\.bin\.part: cannot be written \(.*\); make room"
     with full_disk(100_000), pytest.raises(UserError, match=error):
         fetch(folder, file)
-    [path] = fetch(folder, file)
-    assert path.read_bytes() == DATA
+    assert_arrives(folder, file)
     assert server.requests[-1] == Request("/a/x.bin", "bytes=100000-")
