@@ -1,8 +1,10 @@
-"""Makes small encoded corpora, and lists their pairs."""
+"""Makes small encoded corpora and models of pieces, and lists pairs."""
 
+import io
 import random
 
 import numpy as np
+import sentencepiece
 
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
@@ -46,3 +48,15 @@ def corpus_of(*pairs):
 def same_corpus(one, other):
     """Returns whether two corpora contain the same pairs in the same order."""
     return pairs_of(one) == pairs_of(other)
+
+
+def foreign_model(lines, **options):
+    """Trains a SentencePiece model as others do, without our special ids; returns its bytes."""
+    writer = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_writer=writer,
+        minloglevel=2,
+        **{"model_type": "bpe", "vocab_size": 100, **options},
+    )
+    return writer.getvalue()

@@ -1,12 +1,10 @@
 """BPE-dropout: every epoch has other pieces of the same text, by the paper's probabilities."""
 
 import collections
-import io
 import itertools
 
 import numpy as np
 import pytest
-import sentencepiece
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
@@ -17,7 +15,7 @@ from nmt_zoo.data_pipeline.tokenization.bpe_dropout import BpeDropout
 from nmt_zoo.data_pipeline.tokenization.epoch_text import EpochText
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BpeVocabulary
-from tests.unit.data_pipeline.small import rows_of
+from tests.unit.data_pipeline.small import foreign_model, rows_of
 
 TEXT = ["the banana and the bandana", "a banana in the sun", "the sun and a band", "banana"] * 20
 # Characters that the vocabulary lacks become bytes; spaces are dropped; a line may be empty.
@@ -131,22 +129,16 @@ def test_words_are_merged_in_parts(tokenizer, cells, monkeypatch):
     assert sampled(tokenizer, TEXT + HARD, 0.3) == whole
 
 
-def trained(**settings):
-    writer = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXT),
-        model_writer=writer,
-        minloglevel=2,
-        **{"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, **settings},
-    )
-    vocabulary = BpeVocabulary(writer.getvalue())
+def trained(**options):
+    ids = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3}
+    vocabulary = BpeVocabulary(foreign_model(TEXT, **ids, **options))
     return Tokenizer("bpe", vocabulary, vocabulary)
 
 
 def test_models_without_merges_within_words_are_refused():
     with pytest.raises(UserError, match="type BPE, found UNIGRAM"):
         BpeDropout(trained(vocab_size=20, model_type="unigram"), 0.1, 1, 99)
-    across = trained(vocab_size=60, model_type="bpe", split_by_whitespace=False)
+    across = trained(vocab_size=60, split_by_whitespace=False)
     with pytest.raises(UserError, match="has a space within it"):
         BpeDropout(across, 0.1, 1, 99)
 

@@ -1,6 +1,5 @@
 """Text to ids and back, and the vocabularies of the tokenizers."""
 
-import io
 import random
 import unicodedata
 
@@ -24,6 +23,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     join_pieces,
     piece_style,
 )
+from tests.unit.data_pipeline.small import foreign_model
 
 LINES = [f"the quick brown fox jumps over {n} lazy dogs ." for n in range(100)]
 LINES += ["say <pad> and <unk> and <s> and </s> aloud"] * 20
@@ -52,17 +52,6 @@ def pieces_file(folder, *lines):
 
 def one_line(error):
     return "\n" not in str(error.value)
-
-
-def foreign_model(**ids):
-    writer = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(LINES),
-        model_writer=writer,
-        minloglevel=2,
-        **{"model_type": "bpe", "vocab_size": 100, **ids},
-    )
-    return writer.getvalue()
 
 
 # Byte-pair encoding
@@ -145,7 +134,7 @@ def test_error_names_the_smallest_bpe_vocabulary_that_can_be_trained():
     ],
 )
 def test_model_with_other_special_ids_is_refused(tmp_path, ids):
-    (tmp_path / "shared.model").write_bytes(foreign_model(**ids))
+    (tmp_path / "shared.model").write_bytes(foreign_model(LINES, **ids))
     with pytest.raises(UserError, match=r"shared\.model: pad, unk.*--pad_id=0") as e:
         Tokenizer.load("bpe", tmp_path)
     assert one_line(e)
@@ -165,7 +154,7 @@ def test_model_with_other_special_ids_is_refused(tmp_path, ids):
 )
 def test_ready_model_is_renumbered_and_splits_as_before(tmp_path, capsys, options):
     path = tmp_path / "given.model"
-    path.write_bytes(foreign_model(**options))
+    path.write_bytes(foreign_model(LINES, **options))
     foreign = sentencepiece.SentencePieceProcessor(model_file=str(path))
     tokenizer = train_tokenizer("bpe", LINES, LINES, vocab_size=8000, vocab_file=path)
     ours = tokenizer.source
@@ -189,7 +178,7 @@ def test_ready_model_with_our_ids_is_taken_as_it_is(tmp_path, bpe, capsys):
 
 def test_model_whose_ordinary_pieces_are_specials_is_refused(tmp_path):
     path = tmp_path / "given.model"
-    path.write_bytes(foreign_model(bos_piece="[CLS]", user_defined_symbols="<s>"))
+    path.write_bytes(foreign_model(LINES, bos_piece="[CLS]", user_defined_symbols="<s>"))
     with pytest.raises(UserError, match=r"given\.model: '<s>' is an ordinary piece") as e:
         train_tokenizer("bpe", LINES, LINES, vocab_file=path)
     assert one_line(e)

@@ -1,15 +1,14 @@
 """Tests of the text that a run is trained on."""
 
-import io
 import unicodedata
 
 import pytest
-import sentencepiece
 
 from nmt_zoo.common.files import write_lines
 from nmt_zoo.configuration.options import DEFAULTS
 from nmt_zoo.data_pipeline.datasets import Split
 from nmt_zoo.training.corpus.texts import open_text
+from tests.unit.data_pipeline.small import foreign_model
 
 LINES = ["½ cup of tea", "می\u200cخواهم", "the ﬁre", "plain words", "a  b\u00a0c", "Größe größer"]
 
@@ -26,17 +25,10 @@ def splits(tmp_path_factory):
 @pytest.mark.parametrize("preset", ["transformer_tiny", "ngram_lm"])
 def test_target_lines_that_a_ready_model_cannot_write_are_counted(preset, splits, tmp_path, capsys):
     for rule, count in (("nmt_nfkc", 27), ("identity", 0)):
-        model, path = io.BytesIO(), tmp_path / f"{rule}.model"
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(LINES * 9),
-            model_writer=model,
-            vocab_size=330,
-            byte_fallback=True,
-            normalization_rule_name=rule,
-            hard_vocab_limit=False,
-            minloglevel=2,
-        )
-        path.write_bytes(model.getvalue())
+        path = tmp_path / f"{rule}.model"
+        training = {"vocab_size": 330, "hard_vocab_limit": False, "byte_fallback": True}
+        training |= {"model_type": "unigram", "normalization_rule_name": rule}
+        path.write_bytes(foreign_model(LINES * 9, **training))
         options = {**DEFAULTS, "vocab_file": str(path)}
         open_text(preset, splits, options).train_tokenizer(options)
         said = capsys.readouterr().out
