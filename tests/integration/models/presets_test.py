@@ -119,6 +119,14 @@ OUT_OF_RANGE = {
         ("width", 0, "at least 1"),
         ("max_positions", -1, "at least 0"),
     ],
+    "ibm2": [
+        ("positions", "absolute", "one of uniform, table, shared, diagonal, jumps"),
+        ("max_positions", 0, "at least 1"),
+        ("max_jump", 0, "at least 1"),
+        ("null_probability", 0.0, "above 0"),
+        ("null_probability", 1.0, r"\[0, 1\)"),
+        ("smoothing", 1.0, r"\[0, 1\)"),
+    ],
     "lstm_luong": [
         ("cell", "elman", "rnn, relu, gru, lstm"),
         ("score", "cosine", "none, dot, multiplicative, reduced_rank, additive"),

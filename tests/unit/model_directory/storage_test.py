@@ -239,14 +239,6 @@ def test_a_line_that_is_no_record_is_named_also_at_the_end(tmp_path, line):
             read_records(path)
 
 
-def test_what_was_not_finite_is_read_as_it_was_written(tmp_path):
-    path = tmp_path / "metrics.jsonl"
-    append_record(path, {**RECORDS[0], "nll": float("nan")})
-    assert read_records(path) == [{**RECORDS[0], "nll": None}]
-    path.write_text(json.dumps({**RECORDS[0], "nll": float("nan")}))  # Older versions wrote NaN.
-    assert np.isnan(read_records(path)[0]["nll"])
-
-
 @contextlib.contextmanager
 def read_only_folder():
     """Makes a folder that this process cannot write into, even if it runs as superuser."""

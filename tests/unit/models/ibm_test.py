@@ -159,22 +159,6 @@ def test_without_smoothing_a_word_that_nothing_explains_leaves_numbers(positions
 # Settings
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "expected"),
-    [
-        ("positions", "absolute", "one of uniform, table, shared, diagonal, jumps"),
-        ("max_positions", 0, "at least 1"),
-        ("max_jump", 0, "at least 1"),
-        ("null_probability", 0.0, "above 0"),
-        ("null_probability", 1.0, r"\[0, 1\)"),
-        ("smoothing", 1.0, r"\[0, 1\)"),
-    ],
-)
-def test_value_out_of_range_is_refused_with_the_range(name, value, expected):
-    with pytest.raises(models.SettingError, match=f"{name} .*{expected}.*{value}"):
-        models.create("ibm2", 11, 12, **{name: value})
-
-
 def test_the_number_of_word_pairs_is_kept_in_the_configuration():
     model = models.create("hmm_alignment", 11, 12, num_word_pairs=5)
     assert model.table.logits.shape == (5,)

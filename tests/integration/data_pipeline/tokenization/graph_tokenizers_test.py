@@ -1,10 +1,7 @@
 """Tokenizers inside a graph equal their Python twins byte for byte."""
 
-import io
-
 import numpy as np
 import pytest
-import sentencepiece
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 - a loaded SavedModel needs its ops
 
@@ -17,6 +14,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     PieceVocabulary,
     WordVocabulary,
 )
+from tests.unit.data_pipeline.small import foreign_model
 
 TRAINING = [f"the quick brown fox jumps over {n} lazy dogs ." for n in range(100)]
 TRAINING += ["say <pad> and </s> aloud", "tab\there"] * 20
@@ -57,19 +55,10 @@ NASTY = [
 
 def ready_model(**options):
     """Makes a vocabulary from a foreign SentencePiece model, trained with the given options."""
-    model = io.BytesIO()
     ids = {f"{name}_id": i for i, name in enumerate(("pad", "unk", "bos", "eos"))}
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(TRAINING),
-        model_writer=model,
-        vocab_size=320,
-        hard_vocab_limit=False,
-        byte_fallback=True,
-        minloglevel=2,
-        **ids,
-        **options,
-    )
-    return BpeVocabulary(model.getvalue())
+    size = {"vocab_size": 320, "hard_vocab_limit": False, "byte_fallback": True}
+    size["model_type"] = "unigram"
+    return BpeVocabulary(foreign_model(TRAINING, **ids, **size, **options))
 
 
 VOCABULARIES = {

@@ -1,13 +1,11 @@
 """Tests of links between the words of lines, from models of all kinds."""
 
-import io
 import itertools
 import math
 import random
 
 import numpy as np
 import pytest
-import sentencepiece
 import tensorflow as tf
 
 from nmt_zoo import models
@@ -20,6 +18,7 @@ from nmt_zoo.decoding.alignment.encoded_text import batches
 from nmt_zoo.decoding.alignment.parallel_text import ParallelText
 from nmt_zoo.decoding.alignment.subword_merging import merge_words, word_weights
 from tests.tiny import SMALL, WORDS, pairs
+from tests.unit.data_pipeline.small import foreign_model
 
 SOURCES, TARGETS = (list(side) for side in zip(*pairs(100), strict=True))
 LENGTHS = [0, 3, 1, 0, 7, 2]
@@ -244,16 +243,10 @@ FOREIGN_MODELS = {
 @pytest.fixture(scope="module", params=FOREIGN_MODELS)
 def foreign(request, tmp_path_factory):
     """A vocabulary from another project: a model with the defaults of `spm_train`."""
-    writer = io.BytesIO()
     options = {"vocab_size": 60, "hard_vocab_limit": False, **FOREIGN_MODELS[request.param]}
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["½ cup of milk", "the ﬁre dog sees the cat"] * 50),
-        model_writer=writer,
-        minloglevel=2,
-        **options,
-    )
+    lines = ["½ cup of milk", "the ﬁre dog sees the cat"] * 50
     path = tmp_path_factory.mktemp("foreign") / "given.model"
-    path.write_bytes(writer.getvalue())
+    path.write_bytes(foreign_model(lines, **options))
     return BpeVocabulary.from_model(path)
 
 

@@ -76,14 +76,6 @@ def test_rate_is_float32_and_traces():
     assert np.isclose(float(value), float(schedule(7)))
 
 
-def test_configuration_round_trip_through_an_optimizer():
-    optimizer = keras.optimizers.Adam(InverseSquareRoot(3e-3, WARMUP))
-    saved = keras.saving.serialize_keras_object(optimizer)
-    schedule = keras.saving.deserialize_keras_object(saved)._learning_rate
-    assert isinstance(schedule, InverseSquareRoot)
-    assert schedule.get_config() == {"peak": 3e-3, "warmup_steps": WARMUP}
-
-
 @pytest.mark.parametrize("schedule", FALLING)
 def test_a_falling_rate_has_its_peak_behind_the_warm_up_and_ends_at_zero(schedule):
     last = 5 * WARMUP
