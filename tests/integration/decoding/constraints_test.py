@@ -102,6 +102,7 @@ def test_minimum_bayes_risk_takes_the_candidate_most_similar_to_all(parts):
     assert found.text == draws[int(utilities.argmax())].text
 
 
+@with_words
 def test_draws_that_minimum_bayes_risk_ranks_have_different_texts(parts):
     # At these temperatures, some of the draws are equal, and not all.
     temperature = {"bpe": 0.2, "word": 0.6}[parts[1].kind]

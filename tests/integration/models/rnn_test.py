@@ -291,15 +291,6 @@ def test_settings_that_do_not_go_together_are_refused(settings, expected):
         create(**settings)
 
 
-@pytest.mark.parametrize("score", ["dot", "multiplicative", "reduced_rank", "additive"])
-@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-def test_every_cell_goes_with_every_score(cell, score):
-    model = create(cell=cell, score=score, rank=2, attend_before=True)
-    logits = logits_of(model)
-    assert logits.shape == (B, T, 12) and np.isfinite(logits).all()
-    assert model.get_config()["score"] == score
-
-
 def test_published_sizes_have_the_published_shapes():
     """The sizes are computed from the shapes in the publications."""
     model = models.create("lstm_luong", 5000, 4000)

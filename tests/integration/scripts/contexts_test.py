@@ -136,11 +136,12 @@ def test_tuning_with_other_contexts_is_reported(corpus, trained):
 
 
 def test_an_ensemble_reads_the_same_contexts(corpus, trained):
-    folder, text = corpus
-    vocabulary = f"--vocab_file={trained / 'tokenizer/shared.model'}"
-    flags = [flag for flag in FLAGS if not flag.startswith(("--num_pieces", "--context"))]
-    train(folder, "other", *text, *flags, vocabulary)
-    path = folder / "text"
-    path.write_text("one dog\n")
-    flags = [f"--model_dir={trained},{folder / 'other'}", f"--input={path}"]
+    folder, _ = corpus
+    path = shutil.copytree(trained, folder / "other") / "config.json"
+    config = json.loads(path.read_text())
+    config["options"]["context_sentences"] = 0
+    path.write_text(json.dumps(config))
+    text = folder / "text"
+    text.write_text("one dog\n")
+    flags = [f"--model_dir={trained},{folder / 'other'}", f"--input={text}"]
     run_script("translate", flags, refusal="--context_sentences=0")

@@ -4,6 +4,7 @@ A new model class adds to `KINDS` the kinds of attention that can be drawn.
 """
 
 import contextlib
+import functools
 import json
 import math
 import xml.etree.ElementTree as ElementTree
@@ -120,15 +121,17 @@ def loaded(trained):
 
 @pytest.fixture(scope="module")
 def translated(trained, folder):
-    """Beam size -> the lines of translate.py for `LINES`: a score, a tab and a text each."""
-    outputs = {}
-    for beam_size in (1, 3):
+    """A function of the beam size: the lines of translate.py for `LINES`, "score<tab>text" each."""
+
+    @functools.cache
+    def translate(beam_size):
         path = folder / f"{trained.preset}.{beam_size}"
         arguments = [f"--model_dir={trained.folder}", f"--beam_size={beam_size}", "--format=scores"]
         arguments += [f"--input={folder / 'lines'}", f"--output={path}"]
         run_script("translate", arguments)
-        outputs[beam_size] = path.read_bytes().decode()
-    return outputs
+        return path.read_bytes().decode()
+
+    return translate
 
 
 class Exported(NamedTuple):
@@ -197,11 +200,11 @@ def test_a_model_that_plans_the_length_of_translations_has_measured_it(loaded):
     np.testing.assert_allclose(loaded[0].length.parameters, [0, 1, 0.01], atol=1e-6)
 
 
-@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("beam_size", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_every_line_has_one_translation_and_an_empty_one_an_empty_one(
     trained, translated, beam_size
 ):
-    lines = translated[beam_size].split("\n")
+    lines = translated(beam_size).split("\n")
     assert len(lines) == len(LINES) + 1 and lines.pop() == ""
     scores, _ = zip(*(line.split("\t", 1) for line in lines), strict=True)
     assert lines[2] == "0.0000\t"
@@ -210,13 +213,13 @@ def test_every_line_has_one_translation_and_an_empty_one_an_empty_one(
 
 
 def test_greedy_translations_are_those_that_training_showed(trained, translated):
-    for line, output in zip(SHOWN, translated[1].split("\n"), strict=False):
+    for line, output in zip(SHOWN, translated(1).split("\n"), strict=False):
         assert f"    {line}\n      -> {output.split(chr(9), 1)[1]}\n" in trained.said
 
 
 def test_the_export_translates_as_the_script(translated, served):
     found = served("serving_default", {"text": LINES})
-    lines = [line.split("\t", 1) for line in translated[3].split("\n")[:-1]]
+    lines = [line.split("\t", 1) for line in translated(3).split("\n")[:-1]]
     assert [text.decode() for text in found["translation"]] == [text for _, text in lines]
     scores = [float(score) for score, _ in lines]
     np.testing.assert_allclose(found["score"], scores, atol=2e-4)
@@ -225,7 +228,7 @@ def test_the_export_translates_as_the_script(translated, served):
 @pytest.mark.slow
 def test_the_export_translates_without_python(exported, folder, translated, translate_in_c):
     found = translate_in_c(exported.folder, folder / "lines")
-    lines = [line.split("\t", 1) for line in translated[3].split("\n")[:-1]]
+    lines = [line.split("\t", 1) for line in translated(3).split("\n")[:-1]]
     assert [text for _, text in found] == [text for _, text in lines]
     scores = [float(score) for score, _ in lines]
     np.testing.assert_allclose([score for score, _ in found], scores, atol=2e-4)
@@ -246,7 +249,10 @@ def test_aligns_the_words_of_a_text_if_it_can(trained, loaded, folder, tmp_path)
         assert len({target for _, target in links}) == len(links) <= num_targets
 
 
-@pytest.mark.parametrize("kind", ["cross", "encoder", "decoder"])
+# scripts_test.py draws all three kinds of a Transformer.
+@pytest.mark.parametrize(
+    "kind", ["cross", "encoder", pytest.param("decoder", marks=pytest.mark.slow)]
+)
 def test_draws_the_attention_that_it_has_and_says_what_it_has_not(trained, loaded, kind, tmp_path):
     picture = tmp_path / "a.svg"
     arguments = [f"--model_dir={trained.folder}", f"--attention={kind}", f"--output={picture}"]

@@ -31,7 +31,7 @@ from tests.pretrained import (
     make_folder,
     write_marian,
 )
-from tests.running import assert_same_arrays, run_script
+from tests.running import assert_same_arrays, client_in_this_process, run_script
 
 KINDS = ("marian", "tags", "m2m", "nllb", "mbart")
 ODD = ["", "the dog", "ß e ä", "x" * 30, "der the ein", "🙂 dog", " a  b "]
@@ -206,7 +206,8 @@ def test_languages_are_listed_where_one_is_missing_or_unknown(made, tmp_path):
 def test_a_savedmodel_and_ctranslate2_translate_alike(made, kind, tmp_path):
     *_, run = made[kind]
     common = [f"--model_dir={run}", "--max_input_tokens=40"]
-    done = run_script("export", [*common, f"--export_dir={tmp_path / 'saved'}"])
+    with client_in_this_process():
+        done = run_script("export", [*common, f"--export_dir={tmp_path / 'saved'}"])
     assert "translated alike in a fresh process" in done.out
     pytest.importorskip("ctranslate2")
     text = tmp_path / "text"

@@ -126,6 +126,23 @@ def trainer(
     return Trainer(directory, update, epochs, Script(scores), options, **(more or {}))
 
 
+@pytest.fixture(scope="module")
+def finished_run(tokenizer, corpus, tmp_path_factory):
+    """A run of twelve steps whose average of the last two checkpoints is its best model."""
+    path = tmp_path_factory.mktemp("finished") / "run"
+    begun = started(path, tokenizer, "attention_ibm2", {"width": 16, "max_positions": 8})
+    keras.utils.set_random_seed(1)
+    run = trainer(begun, corpus, [9, 8, 7, 3])
+    assert run.run() == 0
+    return run, path
+
+
+@pytest.fixture
+def finished(finished_run, tmp_path):
+    """A copy of the directory of that run."""
+    return ModelDirectory(shutil.copytree(finished_run[1], tmp_path / "finished"))
+
+
 def records(directory, kind):
     lines = directory.metrics_path.read_text().splitlines()
     return [r for r in map(json.loads, lines) if r["kind"] == kind]
@@ -150,14 +167,13 @@ def check_resume(directory, corpus, tmp_path, stops, **how):
     return state, np.array(losses)
 
 
-def test_stops_at_the_largest_step_and_keeps_the_last_checkpoints(directory, corpus):
-    run = trainer(directory, corpus, [9, 8, 7, 6])
-    assert run.run() == 0
+def test_stops_at_the_largest_step_and_keeps_the_last_checkpoints(finished_run, finished):
+    run, _ = finished_run
     assert run.state["step"] == 12
-    assert directory.checkpoint_steps() == [8, 12]
-    assert [r["step"] for r in records(directory, "train")] == [2, 4, 6, 8, 10, 12]
-    assert [r["perplexity"] for r in records(directory, "valid")] == [9, 8, 7]
-    last = records(directory, "train")[-1]
+    assert finished.checkpoint_steps() == [8, 12]
+    assert [r["step"] for r in records(finished, "train")] == [2, 4, 6, 8, 10, 12]
+    assert [r["perplexity"] for r in records(finished, "valid")] == [9, 8, 7]
+    last = records(finished, "train")[-1]
     assert run.log.shown["epoch"] == last["epoch"]
     assert float(run.log.shown["rate"]) == pytest.approx(last["learning_rate"], rel=0.05)
     assert "warm-up" not in run.log.shown
@@ -308,16 +324,11 @@ def test_work_is_saved_by_the_clock_too_and_what_is_averaged_stays(
     assert all(np.array_equal(best[name], same[name]) for name in best)
 
 
-def test_stops_without_a_better_perplexity(directory, corpus):
-    run = trainer(directory, corpus, [9, 8, 8.5, 8.1, 0], max_steps=99, patience=2)
+def test_stops_without_a_better_perplexity_and_keeps_the_weights_of_the_best(directory, corpus):
+    run = trainer(directory, corpus, [9, 5, 8, 6], max_steps=99, patience=1)
     run.run()
-    assert run.state["step"] == 16
-    assert "no better perplexity in 2 validations" in run.reason
-
-
-def test_keeps_the_weights_of_the_best_validation(directory, corpus):
-    run = trainer(directory, corpus, [9, 5, 8, 6])
-    run.run()
+    assert run.state["step"] == 12
+    assert "no better perplexity in 1 validations" in run.reason
     best, state = read_archive(directory.best_path)
     assert state["step"] == 8 and state["perplexity"] == 5
     at_step_8, _ = read_archive(directory.checkpoint_path(8))
@@ -368,22 +379,19 @@ def test_all_state_of_an_update_resumes_exactly(transformer_directory, corpus, t
     np.testing.assert_allclose(rates, [8e-4, 9e-4, 5e-4, 5e-4, 2.5e-4])
 
 
-def test_the_average_is_kept_if_it_is_better(directory, corpus):
-    run = trainer(directory, corpus, [9, 8, 7, 3])
-    run.run()
-    best, state = read_archive(directory.best_path)
+def test_the_average_is_kept_if_it_is_better(finished_run, finished):
+    best, state = read_archive(finished.best_path)
     assert state["averaged_steps"] == [8, 12]
-    ends = [read_archive(directory.checkpoint_path(step))[0] for step in (8, 12)]
+    ends = [read_archive(finished.checkpoint_path(step))[0] for step in (8, 12)]
     for name, array in best.items():
         np.testing.assert_allclose(array, (ends[0][name] + ends[1][name]) / 2, atol=1e-6)
     # The training weights are still the weights of the last step.
-    now = model_arrays(run.way.model)
+    now = model_arrays(finished_run[0].way.model)
     assert all(np.array_equal(ends[1][name], now[name].numpy()) for name in now)
 
 
-def test_an_average_reads_and_checks_weights_alone(directory, corpus, capsys):
-    trainer(directory, corpus, [9, 8, 7, 9]).run()
-    newest = directory.checkpoint_path(12)
+def test_an_average_reads_and_checks_weights_alone(finished, capsys):
+    newest = finished.checkpoint_path(12)
     arrays, _ = read_archive(newest)
     for part, left in (("optimizer/", [8, 12]), ("model/", [8])):
         names = [name for name in arrays if name.startswith(part)]
@@ -392,35 +400,25 @@ def test_an_average_reads_and_checks_weights_alone(directory, corpus, capsys):
         newest.write_bytes(data)
         with pytest.raises(UserError, match="damaged"):
             read_archive(newest)
-        found, average = directory.average([8, 12])
+        found, average = finished.average([8, 12])
         assert found == left and average.keys() == {n for n in arrays if n.startswith("model/")}
     assert f"{newest}: damaged" in capsys.readouterr().err
 
 
-def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_it_used(directory, corpus, capsys):
-    trainer(directory, corpus, [9, 8, 7, 6]).run()
-    newest = directory.checkpoint_path(12)
+def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_it_used(finished, corpus, capsys):
+    newest = finished.checkpoint_path(12)
     undisturbed, _ = read_archive(newest)
     data = bytearray(newest.read_bytes())
     data[data.index(max(undisturbed.values(), key=np.size).tobytes()) + 100] ^= 1
     newest.write_bytes(data)
-    again = trainer(directory, corpus, [7, 6])
-    again.run()
+    trainer(finished, corpus, [7, 6]).run()
     done = capsys.readouterr()
     assert f"{newest}: damaged" in done.err and "00000008.npz is used" in done.err
     assert "resumed at step 8" in done.out
     assert newest.with_suffix(".damaged").exists()
     repeated, _ = read_archive(newest)
     assert all(np.array_equal(undisturbed[name], repeated[name]) for name in undisturbed)
-    assert [r["step"] for r in records(directory, "valid")] == [4, 8, 12]
-
-
-def test_more_steps_go_on_from_the_last(directory, corpus):
-    trainer(directory, corpus, [9, 8, 7, 6]).run()
-    run = trainer(directory, corpus, [6, 5, 4], max_steps=20)
-    run.run()
-    assert run.state["step"] == 20
-    assert [r["step"] for r in records(directory, "valid")] == [4, 8, 12, 16, 20]
+    assert [r["step"] for r in records(finished, "valid")] == [4, 8, 12]
 
 
 def test_batches_of_static_shapes_resume_exactly(directory, corpus, tmp_path):
@@ -488,9 +486,17 @@ def test_evaluation_is_the_perplexity_a_token_and_sacrebleu_of_greedy_output(
     assert found.bleu == pytest.approx(bleu.score)
 
 
-def test_lines_without_a_reference_are_not_translated(directory, corpus, tokenizer, text):
-    update = Gradient(directory.new_model(), adam(learning_rate=1e-3, warmup_steps=10))
-    translator = Translator.of(update.model, tokenizer, beam_size=1)
+@pytest.fixture(scope="module")
+def evaluating(tokenizer):
+    """The update of a model that is not trained, and its greedy translator."""
+    sizes = len(tokenizer.source), len(tokenizer.target)
+    model = models.create("attention_ibm2", *sizes, width=16, max_positions=8)
+    update = Gradient(model, adam(learning_rate=1e-3, warmup_steps=10))
+    return update, Translator.of(model, tokenizer, beam_size=1)
+
+
+def test_lines_without_a_reference_are_not_translated(evaluating, corpus, text):
+    update, translator = evaluating
     blank = ["\u00a0" if i % 2 else line for i, line in enumerate(text[1])]
     found = Evaluator(update, translator, corpus, text[0], blank, max_tokens=64)()
     half = Evaluator(update, translator, corpus, text[0][::2], text[1][::2], max_tokens=64)()
@@ -498,9 +504,8 @@ def test_lines_without_a_reference_are_not_translated(directory, corpus, tokeniz
     assert Evaluator(update, translator, corpus, ["a"], [" "], max_tokens=64)().bleu is None
 
 
-def test_each_of_several_texts_has_its_scores(directory, corpus, tokenizer, text):
-    update = Gradient(directory.new_model(), adam(learning_rate=1e-3, warmup_steps=10))
-    translator = Translator.of(update.model, tokenizer, beam_size=1)
+def test_each_of_several_texts_has_its_scores(evaluating, corpus, text):
+    update, translator = evaluating
     names = ["ab"[i % 2] for i in range(corpus.num_pairs)]
     whole = Evaluator(update, translator, corpus, *text, max_tokens=64)()
     found = Evaluator(update, translator, corpus, *text, max_tokens=64, names=names)()
@@ -528,12 +533,8 @@ def test_references_in_pieces_are_joined_as_translations_are(corpus, tmp_path):
     assert PenaltyChoice(None, pieces, lines, lines).pairs[0][1] == "a dog"
 
 
-def test_a_line_too_long_for_a_picture_is_validated_without_one(
-    directory, corpus, tokenizer, text, tmp_path
-):
-    model = directory.new_model()
-    update = Gradient(model, adam(learning_rate=1e-3, warmup_steps=10))
-    translator = Translator.of(model, tokenizer, beam_size=1)
+def test_a_line_too_long_for_a_picture_is_validated_without_one(evaluating, corpus, text, tmp_path):
+    update, translator = evaluating
     for repeats, is_drawn in ((1, True), (500, False)):
         lines = [[" ".join([side[0]] * repeats)] for side in text]
         found = Evaluator(update, translator, corpus, *lines, max_tokens=64)()
@@ -553,16 +554,16 @@ def test_the_model_directory_gives_back_the_model(transformer_directory, corpus)
     assert all(np.array_equal(best[n], v.numpy()) for n, v in model_arrays(model).items())
 
 
-def test_best_npz_is_only_replaced_by_what_is_better_than_what_it_holds(directory, corpus, capsys):
-    trainer(directory, corpus, [9, 8, 7, 3]).run()  # The average gets the last score.
-    kept = directory.best_path.read_bytes()
-    run = trainer(directory, corpus, [6.9, 9], max_steps=16)
+def test_best_npz_is_only_replaced_by_what_is_better_than_what_it_holds(finished, corpus, capsys):
+    kept = finished.best_path.read_bytes()
+    run = trainer(finished, corpus, [6.9, 9], max_steps=16)
     run.run()
-    assert directory.best_path.read_bytes() == kept
+    assert finished.best_path.read_bytes() == kept
     assert run.state["best_perplexity"] == 6.9 and run.state["evaluations_since_best"] == 0
     assert "(greedy); best.npz holds a better model (3.00)" in capsys.readouterr().err
-    trainer(directory, corpus, [2.9, 9], max_steps=20).run()
-    assert read_archive(directory.best_path)[1]["step"] == 20
+    trainer(finished, corpus, [2.9, 9], max_steps=20).run()
+    assert read_archive(finished.best_path)[1]["step"] == 20
+    assert [r["step"] for r in records(finished, "valid")] == [4, 8, 12, 16, 20]
 
 
 def test_a_kill_between_best_npz_and_the_checkpoint_changes_nothing(directory, corpus):

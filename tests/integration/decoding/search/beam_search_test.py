@@ -94,15 +94,6 @@ def test_log_prob_is_the_models_own_score_of_the_output(model, beam_size):
         assert found.scores[row, k] == pytest.approx(found.log_probs[row, k] / normaliser, abs=1e-4)
 
 
-def test_neighbours_and_padding_change_nothing(model):
-    limits = tf.constant([3, 7, 5])
-    together = search(model, tf.pad(SOURCE, [[0, 0], [0, 3]]), limit=limits)
-    for row in range(3):
-        alone = search(model, SOURCE[row : row + 1], limit=limits[row : row + 1])
-        assert [tokens(i) for i in alone.ids[0]] == [tokens(i) for i in together.ids[row]]
-        np.testing.assert_allclose(alone.scores[0], together.scores[row], atol=1e-5)
-
-
 def test_hypotheses_of_a_sentence_are_distinct_and_ranked(model):
     found = search(model, beam_size=5, limit=6)
     assert found.finished.any()

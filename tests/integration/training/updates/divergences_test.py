@@ -116,6 +116,7 @@ def test_a_teacher_reads_the_tokens_that_its_student_does_not_see(batch):
     np.testing.assert_allclose(loss, expected, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_student_comes_to_predict_what_its_teacher_predicts(batch):
     keras.utils.set_random_seed(5)
     members = [models.create("attention_ibm2", 11, 11, width=8) for _ in range(2)]

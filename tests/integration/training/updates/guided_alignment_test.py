@@ -124,6 +124,7 @@ def test_only_the_first_head_of_the_last_layer_but_one_is_guided(aligner):
     assert not any(np.any(c) for name, c in changed.items() if name.startswith("decoder/layer_2"))
 
 
+@pytest.mark.slow
 def test_updates_teach_the_attention_and_leave_the_guide_as_it_is(aligner):
     before = [np.array(weight) for weight in aligner.weights]
     keras.utils.set_random_seed(0)
