@@ -47,13 +47,9 @@ def decoded(model, source, targets):
 
 
 @pytest.mark.parametrize("number", range(len(PRESETS)))
-def test_a_model_together_with_itself_is_that_model(members, number):
+def test_a_model_together_with_itself_decodes_as_that_model(members, number):
     model = members[number]
     both = Ensemble([model, model])
-    np.testing.assert_allclose(
-        both.score(SOURCE, TARGET), model.score(SOURCE, TARGET), rtol=1e-5, atol=1e-6
-    )
-    np.testing.assert_allclose(both.align(SOURCE, TARGET), model.align(SOURCE, TARGET), atol=1e-6)
     targets = [[4, 6, EOS], [7, EOS], [EOS]]
     source = SOURCE[0].numpy()
     np.testing.assert_allclose(

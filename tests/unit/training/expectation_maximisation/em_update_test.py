@@ -38,6 +38,7 @@ from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
 )
 from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.preparation import WordTable, length_model
+from tests.unit.data_pipeline.small import rows_of
 from tests.unit.training.expectation_maximisation import textbook
 from tests.unit.training.expectation_maximisation.textbook import (
     Estimate,
@@ -91,8 +92,7 @@ def trained(corpus, positions, steps, **options):
 
 
 def padded(side):
-    rows = np.split(side.ids, np.cumsum(side.lengths)[:-1])
-    return tf.ragged.constant([row.tolist() for row in rows], tf.int32).to_tensor(PAD_ID)
+    return tf.ragged.constant(rows_of(side), tf.int32).to_tensor(PAD_ID)
 
 
 def log_likelihood(model, corpus):

@@ -12,6 +12,7 @@ from nmt_zoo.models.phrases.rule_decoder import RuleDecoder
 from nmt_zoo.models.phrases.sentence_options import PhraseArrays
 from nmt_zoo.training.ways.counting import counting
 from nmt_zoo.training.ways.phrases import phrase_table, rules
+from tests.unit.data_pipeline.small import rows_of
 from tests.unit.training.expectation_maximisation.textbook import corpus_of
 from tests.unit.training.phrases.extraction_test import arrays_of
 
@@ -60,11 +61,9 @@ def test_any_linked_text_gives_a_table_that_translates(gaps, text):
         unknown_id=1,
         **({} if gaps else {"distortion_limit": 6}),
     )
-    ends = np.cumsum(corpus.source.lengths)
-    firsts = zip(ends - corpus.source.lengths, ends, strict=True)
-    sources = [corpus.source.ids[first:end].tolist() for first, end in firsts]
-    for source, some in zip(sources, decoder.search(sources, n_best=2), strict=True):
-        assert len(some) > 0 or source == [_EOS]
-        for one in some:
-            assert np.isfinite(one.score) and one.ids[-1] == _EOS
-            assert decoder.explain(source, one.ids).score >= one.score - 1e-6
+    sources = rows_of(corpus.source)
+    for source, hypotheses in zip(sources, decoder.search(sources, n_best=2), strict=True):
+        assert len(hypotheses) > 0 or source == [_EOS]
+        for hypothesis in hypotheses:
+            assert np.isfinite(hypothesis.score) and hypothesis.ids[-1] == _EOS
+            assert decoder.explain(source, hypothesis.ids).score >= hypothesis.score - 1e-6

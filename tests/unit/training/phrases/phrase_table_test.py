@@ -8,6 +8,7 @@ import pytest
 from nmt_zoo.models.phrases.sentence_options import PhraseArrays
 from nmt_zoo.training.ways.counting.counting import estimate_discounts
 from nmt_zoo.training.ways.phrases import phrase_counts, phrase_table
+from tests.unit.data_pipeline.small import rows_of
 from tests.unit.training.phrases.extraction_test import (
     arrays_of,
     every_pair,
@@ -20,8 +21,7 @@ _SIZE = 9
 
 def sentences(side):
     """Returns the sentences of an `EncodedSide` without their ends."""
-    ends = np.cumsum(side.lengths)
-    return [side.ids[e - n : e - 1].tolist() for e, n in zip(ends, side.lengths, strict=True)]
+    return [row[:-1] for row in rows_of(side)]
 
 
 def counted(corpus, links, most):

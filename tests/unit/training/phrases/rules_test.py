@@ -6,6 +6,7 @@ import pytest
 
 from nmt_zoo.models.phrases.sentence_options import LONGEST, NOTHING
 from nmt_zoo.training.ways.phrases import rules
+from tests.unit.data_pipeline.small import rows_of
 from tests.unit.training.phrases.extraction_test import arrays_of, every_pair, random_text
 
 _SIZE = 9  # Of both vocabularies; the id of a gap.
@@ -47,12 +48,7 @@ def words_of(side, ids, offsets):
 def all_rules(corpus, links, most):
     """Counts (source symbols, target symbols) by looking at each sentence pair."""
     found = collections.Counter()
-    ends = [np.cumsum(side.lengths) for side in corpus]
-    for number, some in enumerate(links):
-        texts = [
-            side.ids[end[number] - side.lengths[number] : end[number]].tolist()
-            for side, end in zip(corpus, ends, strict=True)
-        ]
+    for *texts, some in zip(*map(rows_of, corpus), links, strict=True):
         lengths = [len(text) - 1 for text in texts]
         pairs = [
             (tuple(range(i, i2)), tuple(range(j, j2)))
