@@ -103,7 +103,7 @@ finally:
     streams = {"input": text, "capture_output": True, "text": True, "env": variables}
     done = subprocess.run([sys.executable, "-c", code, *flags], check=False, **streams)
     assert done.returncode == 0, done.stderr
-    err, _, packages = done.stderr.rstrip("\n").rpartition("\n")
+    err, _, packages = done.stderr.removesuffix("\n").rpartition("\n")
     return Done(0, done.stdout, err), packages.split()
 
 
