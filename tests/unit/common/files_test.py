@@ -91,6 +91,7 @@ def test_a_pipe_or_device_is_no_source(tmp_path, read):
         ),
         ("a dog\n".encode("utf-16"), ", line 1: not UTF-8 but UTF-16; .*iconv -f utf-16"),
     ],
+    ids=["gzip", "bzip2", "xz", "utf-16"],  # A gzip file holds its time.
 )
 def test_text_that_is_compressed_or_in_16_bits_is_named_so(tmp_path, data, fault):
     path = tmp_path / "a.packed"
