@@ -48,11 +48,7 @@ flags.DEFINE_string("runs", "runs", "Folder for the model directories.")
 
 
 class Runner:
-    """Makes the runs of a study.
-
-    Args:
-        name: key of `STUDIES`.
-    """
+    """Makes the runs of a study, which is named by its key in `STUDIES`."""
 
     def __init__(self, name: str) -> None:
         self.study: Study = STUDIES[name]
@@ -84,7 +80,7 @@ class Runner:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_record(path, record)
 
-    def directory(self, name: str, seeds: str = "1") -> str:
+    def directory(self, name: str, seeds: str) -> str:
         """Returns the model directory of a run."""
         return f"{self.folder}/{name}-{seeds}"
 

@@ -5,8 +5,6 @@ r"""Measures speed and memory; candidates take turns.
     python benchmarks/speed.py decoding --model_dir=runs/x --source=data/multi30k_en_de/test.en
     python benchmarks/speed.py serving --model_dir=runs/demo --source=data/demo/test.en
     python benchmarks/speed.py starting --model_dir=runs/demo
-    python benchmarks/speed.py align --pairs 30000 300000
-    python benchmarks/speed.py pipe --model_dir=runs/demo --lines=1000000
 
 `updates` needs torch, unless --candidates leaves it out; `decoding` needs ctranslate2.
 """
@@ -26,7 +24,7 @@ process.start()  # Before anything imports TensorFlow.
 
 # isort: split
 
-from benchmarks.parts import decoding, processes, serving, updates
+from benchmarks.parts import decoding, serving, updates
 from benchmarks.parts.scripts import recorded, require
 from nmt_zoo.command_line import console
 
@@ -71,15 +69,8 @@ def parser():
     own.add_argument("--clients", type=int, default=16)
     own.add_argument("--seconds", type=float, default=60.0, help="duration of a load")
 
-    own = kind("starting", processes.start_times, model=True, packages=("ctranslate2",))
+    own = kind("starting", serving.start_times, model=True, packages=("ctranslate2",))
     own.add_argument("--rounds", type=int, default=5)
-
-    own = kind("align", processes.memory_of_align)
-    own.add_argument("--pairs", type=int, nargs="+", default=[30_000, 300_000], help="sizes")
-    own.add_argument("--models", nargs="+", default=["ibm1", "ibm2", "hmm", "fertility"])
-
-    own = kind("pipe", processes.memory_of_pipe, model=True)
-    own.add_argument("--lines", type=int, default=1_000_000)
     return main
 
 

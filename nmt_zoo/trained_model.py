@@ -154,17 +154,15 @@ class TrainedModel:
         return Translations(hypotheses, lines, self)
 
     def _translator(self, **options):
-        copies = all(run.config()["options"].get("copy_share") for run in self._directories)
         text = TrainingText.read(self._directories[0].training_text_path)
+        loaded = self.keras_model, self.tokenizer
         return Translator.of(
-            self.keras_model,
-            self.tokenizer,
+            *loaded,
             **{
-                **translator_options({}, self.keras_model, self.tokenizer, copies),
+                **translator_options({}, *loaded, self._directories),
                 "name": self._name,
                 "length_penalty": self.config["length_penalty"],
                 "split_sentences": text.most_sentences if text else 0,
-                "context_sentences": self.config["options"]["context_sentences"],
                 **options,
             },
         )

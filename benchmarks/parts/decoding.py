@@ -28,19 +28,12 @@ PIECES, WORDS = 32_000, 14  # Of the random case: vocabulary, words of a sentenc
 
 
 class Source(NamedTuple):
-    """Where an engine finds its model.
+    """Where an engine finds its model."""
 
-    Attributes:
-        name: preset.
-        directory: model directory; "" for random weights.
-        converted: folder with the weights for CTranslate2, and a folder of the tokenizer.
-        kind: kind of the tokenizer.
-    """
-
-    name: str
-    directory: str
-    converted: str
-    kind: str
+    name: str  # Preset.
+    directory: str  # Model directory; "" for random weights.
+    converted: str  # Folder with the weights for CTranslate2, and a folder of the tokenizer.
+    kind: str  # Kind of the tokenizer.
 
 
 # Settings of ours: (kind, name) -> (whether each thread has a batch of its own, or all share an
@@ -176,11 +169,9 @@ def _never_end(model):
 class Case:
     """A model that several engines translate with.
 
-    Args:
-        directory: model directory of a Transformer; "": `transformer_base` with random weights.
-        lines: source text; None: random words.
-        folder: for the weights in the form of CTranslate2.
-        threads: number of threads of every engine.
+    `directory` is that of a Transformer, or "" for `transformer_base` with random weights; `lines`
+    are source text, or None for random words. The weights in the form of CTranslate2 go to
+    `folder`. Every engine has as many `threads`.
     """
 
     def __init__(self, directory, lines, folder, threads):

@@ -12,16 +12,6 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_writable, write_text
 
 ROOT = Path(__file__).resolve().parents[2]
-# Runs a command in a process of a process. The peak memory of a new process counts from that of its
-# parent, which must be small.
-MEASURED = """
-import resource, subprocess, sys, time
-with open(sys.argv[1], "ab") as log:
-    began = time.monotonic()
-    done = subprocess.run(sys.argv[2:], stdout=log, stderr=log)
-    seconds = time.monotonic() - began
-print(done.returncode, seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
-"""
 
 
 def chosen(only, names):
@@ -47,21 +37,11 @@ def run(command):
         sys.exit(done.returncode)
 
 
-def measured(command, log):
-    """Runs a command whose output goes to a log; returns (seconds, peak memory in bytes)."""
-    own = [sys.executable, "-S", "-c", MEASURED, str(log), *command]
-    status, seconds, memory = subprocess.check_output(own, text=True).split()
-    if status != "0":
-        raise UserError(f"{' '.join(command)} failed; see {log}")
-    return float(seconds), int(memory)
-
-
 @contextlib.contextmanager
 def recorded(path):
     """Yields a dict for the figures, and then writes it with the machine and the command.
 
-    Args:
-        path: JSON file, which is tried before the work; None writes nothing.
+    `path` is a JSON file, which is tried before the work; None writes nothing.
     """
     if path:
         check_writable(path)

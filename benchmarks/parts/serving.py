@@ -1,4 +1,4 @@
-"""Loads serve.py as many clients would: speed, memory, restart.
+"""Loads serve.py as many clients would: speed, memory, restart; and times starts of processes.
 
 Each request has one line of the source; an answer counts as wrong if it is not the line that
 translate.py gives. Clients are threads of one process on the same machine; each keeps its
@@ -22,18 +22,11 @@ from benchmarks.parts.scripts import ROOT, run
 from benchmarks.parts.turns import memory
 from nmt_zoo.common.files import read_lines, write_lines
 
+IMPORT, SENTENCE = "import tensorflow", "A dog runs ."
+
 
 class Server:
-    """serve.py in a process of its own, from its start to its first answer.
-
-    Args:
-        model_dir: of the model.
-        line: source text of the first request.
-
-    Attributes:
-        process: `subprocess.Popen`.
-        seconds: until the first answer.
-    """
+    """serve.py in a process of its own; `seconds` are those until its answer to a line."""
 
     def __init__(self, model_dir, line):
         began = time.monotonic()
@@ -143,3 +136,42 @@ def measure(arguments, record):
     seconds = {"first": server.seconds, "after_a_kill": again.seconds}
     record["seconds_to_start"] = {name: round(s, 1) for name, s in seconds.items()}
     print(record["seconds_to_start"])
+
+
+def start_times(arguments, record):
+    """Times processes from their start to their first answer, beside `import tensorflow`.
+
+    Every round runs all cases in turns.
+    """
+    model_dir = Path(arguments.model_dir).resolve()
+    cases = {
+        IMPORT: lambda: _seconds("-c", IMPORT),
+        "serve.py": lambda: _seconds_of_server(model_dir),
+    }
+    for engine in ("ctranslate2", "tensorflow"):
+        command = ("translate.py", f"--model_dir={model_dir}", f"--engine={engine}")
+        cases[f"translate.py --engine={engine}"] = lambda command=command: _seconds(*command)
+    rounds = [{name: run() for name, run in cases.items()} for _ in range(arguments.rounds)]
+    record |= {"rounds": arguments.rounds, "cases": {}}
+    for name in cases:
+        seconds = statistics.median(turn[name] for turn in rounds)
+        beside = statistics.median(turn[name] / turn[IMPORT] for turn in rounds)
+        record["cases"][name] = {"seconds": seconds, "beside_import": beside}
+        print(f"{name}: {seconds:.2f} s, {beside:.2f} of {IMPORT}")
+
+
+def _seconds(*command):
+    """Runs a command with a sentence on standard input to its end; returns the seconds."""
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, input=f"{SENTENCE}\n".encode(), capture_output=True
+    )
+    if done.returncode:
+        sys.exit(f"{command} failed: {done.stderr.decode()}")
+    return time.monotonic() - began
+
+
+def _seconds_of_server(model_dir):
+    server = Server(model_dir, SENTENCE)
+    server.kill()
+    return server.seconds

@@ -8,38 +8,25 @@ from nmt_zoo import models
 class Run(NamedTuple):
     """One training of a study, and what is done with it.
 
-    Attributes:
-        flags: of train.py. `{self}` stands for the model directory; `{NAME}` for that of another
-            run of the study with seed 1, which is trained first.
-        members: name of the run whose seeds translate together; "": the run trains a model.
-        is_lowercased: whether the text is put in lower case.
-        lexicon: whether a lexicon of align.py translates unknown words.
+    `flags` are those of train.py; `{self}` stands for the model directory, and `{NAME}` for that of
+    another run of the study with seed 1, which is trained first.
     """
 
     flags: tuple[str, ...] = ()
-    members: str = ""
-    is_lowercased: bool = False
-    lexicon: bool = False
+    members: str = ""  # Name of the run whose seeds translate together; "": it trains a model.
+    is_lowercased: bool = False  # The text is put in lower case.
+    lexicon: bool = False  # A lexicon of align.py translates unknown words.
 
 
 class Study(NamedTuple):
-    """A corpus, and the runs on it.
+    """A corpus, and the runs on it."""
 
-    Attributes:
-        title: of the text that is scored, in tables.
-        dataset: name of the corpus for train.py.
-        results: folder of the records in docs/results.
-        runs: name -> `Run`.
-        searches: name -> flags of translate.py; the last but "replaced" is the run's score.
-        pairs: number of training pairs, the first of the text; None: all.
-    """
-
-    title: str
-    dataset: str
-    results: str
+    title: str  # Of the text that is scored, in tables.
+    dataset: str  # Name of the corpus for train.py.
+    results: str  # Folder of the records in docs/results.
     runs: dict[str, Run]
-    searches: dict[str, tuple[str, ...]]
-    pairs: int | None = None
+    searches: dict[str, tuple[str, ...]]  # Flags of translate.py; "beam" gives the run's score.
+    pairs: int | None = None  # Number of training pairs, the first of the text; None: all.
 
 
 # On one core, because two runs side by side make more updates than one after the other on both.

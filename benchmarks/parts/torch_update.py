@@ -15,9 +15,8 @@ LONGEST = 1024  # Number of positions.
 class TransformerModel(nn.Module):
     """`nn.Transformer` with embeddings that also serve as output layer; Vaswani et al. 2017.
 
-    Args:
-        vocab_size: number of ids of the shared vocabulary.
-        settings: settings of the preset; this network uses its sizes and rates.
+    `vocab_size` is that of the shared vocabulary; of the `settings` of the preset, this network
+    uses sizes and rates.
     """
 
     def __init__(self, vocab_size, settings):
@@ -107,15 +106,10 @@ def _path(part):
 class TorchUpdate:
     """An update like that of `training.ways.gradient.gradient.Gradient`, in PyTorch.
 
-    Args:
-        model: `TransformerModel`.
-        options: learning_rate, the peak of the schedule; warmup_steps until it; label_smoothing;
-            clip_norm, the largest global norm of the gradient.
-        precision: "float32", or "bfloat16" for autocast.
-        is_compiled: whether `torch.compile` compiles the loss and its gradient.
-
-    Attributes:
-        norms: the norm of the gradient of each update, if it is a list; None keeps none.
+    `options` are learning_rate, the peak of the schedule; warmup_steps until it; label_smoothing;
+    clip_norm, the largest global norm of the gradient. "bfloat16" as `precision` is for autocast.
+    `is_compiled` says whether `torch.compile` compiles the loss and its gradient. `norms` has the
+    norm of the gradient of each update, if it is a list; None keeps none.
     """
 
     def __init__(self, model, options, precision="float32", is_compiled=False):

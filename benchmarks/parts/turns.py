@@ -15,19 +15,11 @@ from nmt_zoo.common.errors import UserError
 
 
 class Candidate:
-    """A process that takes turns, and its measurements.
+    """A process that takes turns; keeps `seconds` and `results` of each, and its `peak_memory`.
 
-    Args:
-        name: name of the candidate.
-        threads: (threads inside an operation, operations at a time), for TensorFlow.
-        make: function of `arguments` that returns `work`, a function of the items of a turn. It is
-            called in the new process, after the threads are set, and may import only its own
-            framework.
-
-    Attributes:
-        seconds: of each turn.
-        results: result of `work` in each turn.
-        peak_memory: peak memory of the process so far, in bytes.
+    `threads` are, for TensorFlow, (threads inside an operation, operations at a time).
+    `make(*arguments)` returns `work`, a function of the items of a turn. It is called in the new
+    process, after the threads are set, and may import only its own framework.
     """
 
     def __init__(self, name, threads, make, *arguments):
@@ -43,11 +35,7 @@ class Candidate:
         other.close()  # Otherwise `recv` would wait forever if the process died.
 
     def turn(self, *items):
-        """Calls `work(*items)`; returns (seconds, result).
-
-        Raises:
-            UserError: the process has ended.
-        """
+        """Calls `work(*items)`; returns (seconds, result). Raises `UserError` if it has ended."""
         try:
             self.connection.send(items)
             seconds, result, self.peak_memory = self.connection.recv()
@@ -94,9 +82,7 @@ def memory(process, field):
 def ratio(ours, theirs):
     """Returns how many times as fast we are: median, least and largest of all rounds.
 
-    Args:
-        ours: seconds of each round.
-        theirs: seconds of another candidate in the same rounds.
+    `ours` are the seconds of each round, `theirs` those of another candidate in the same rounds.
     """
     ratios = [other / own for own, other in zip(ours, theirs, strict=True)]
     return {"median": statistics.median(ratios), "least": min(ratios), "largest": max(ratios)}

@@ -26,31 +26,18 @@ _WARMUP_STEPS = 3
 
 
 class Task(NamedTuple):
-    """The work that is given to every candidate.
-
-    Attributes:
-        preset: name of the model.
-        settings: of the model.
-        options: of the update.
-        precision: number type of matrix products.
-        seed: of weights, dropout and batches.
-        threads: number of threads.
-        vocab_size: entries of the vocabulary.
-        corpus: `EncodedCorpus`.
-        max_tokens: padded tokens of a batch, per side.
-        batches: of the corpus, in the order of the turns: (source_ids [B, S], target_ids [B, T]).
-    """
+    """The work that is given to every candidate."""
 
     preset: str
-    settings: dict[str, Any]
-    options: dict[str, Any]
-    precision: str
-    seed: int
+    settings: dict[str, Any]  # Of the model.
+    options: dict[str, Any]  # Of the update.
+    precision: str  # Number type of matrix products.
+    seed: int  # Of weights, dropout and batches.
     threads: int
     vocab_size: int
-    corpus: Any
-    max_tokens: int
-    batches: list[tuple[np.ndarray, np.ndarray]]
+    corpus: Any  # `EncodedCorpus`.
+    max_tokens: int  # Padded tokens of a batch, per side.
+    batches: list[tuple[np.ndarray, np.ndarray]]  # In turns: source_ids [B, S], target_ids [B, T].
 
 
 def create_model(task):
@@ -120,7 +107,14 @@ def pytorch(task, is_compiled=False):
     import torch
 
     update = torch_update(task, is_compiled)
-    return _steps(update.step, task.batches, lambda ids: torch.from_numpy(ids).long())
+    batches = [[torch.from_numpy(ids).long() for ids in batch] for batch in task.batches]
+
+    def work(first, count):
+        for batch in batches[first : first + count]:
+            loss = update.step(*batch)
+        return float(loss)
+
+    return work
 
 
 def compiled(task):
@@ -129,17 +123,6 @@ def compiled(task):
 
 
 CANDIDATES = {make.__name__: make for make in (ours, pytorch, compiled)}
-
-
-def _steps(step, batches, tensor):
-    batches = [[tensor(ids) for ids in batch] for batch in batches]
-
-    def work(first, count):
-        for batch in batches[first : first + count]:
-            loss = step(*batch)
-        return float(loss)
-
-    return work
 
 
 def check_equal(task):

@@ -42,13 +42,11 @@ class _Formatter(string.Formatter):
 
 
 def fill(cell: str | tuple[str, ...], record: Mapping[str, Any]) -> str:
-    """Formats a cell.
+    """Formats a cell by the record of its row.
 
-    Args:
-        cell: a template of `str.format`, whose fields are paths in the record, such as
-            `{training[best][bleu]:.2f}`; or several, one after the other. A template is left out
-            where the record does not have its fields.
-        record: of the row.
+    `cell` is a template of `str.format`, whose fields are paths in the record, such as
+    `{training[best][bleu]:.2f}`; or several, one after the other. A template is left out where the
+    record does not have its fields.
     """
     parts = []
     for template in (cell,) if isinstance(cell, str) else cell:
@@ -67,9 +65,7 @@ def spread(path: str) -> str:
 def table(columns: Columns, rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Returns the lines of a table: a heading, and a row for each record.
 
-    Args:
-        columns: heading -> cell, as for `fill`.
-        rows: records, in their order.
+    `columns` are heading -> cell, as for `fill`.
     """
     return markdown([columns, *([fill(cell, row) for cell in columns.values()] for row in rows)])
 

@@ -21,63 +21,46 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from nmt_zoo.command_line import console, flag_values
-from nmt_zoo.command_line.flag_values import (
-    beam_size_flag,
-    flag,
-    language_flag,
-    length_penalty_flag,
-    max_input_tokens_flag,
-    with_length_penalty,
-)
+from nmt_zoo.command_line import console
+from nmt_zoo.command_line.flag_values import OfAModel, beam_size_flag, flag, with_length_penalty
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import check_folder, read_lines
+from nmt_zoo.common.files import check_folder, read_lines, write_text
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.decoding.text import training_text
-from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS, Translator, split_options
+from nmt_zoo.decoding.translator import Translator, split_options
 from nmt_zoo.model_directory.combined_models import load_models, require_steps
 from nmt_zoo.model_directory.directory import ModelDirectory, model_directories
 from nmt_zoo.serving.ctranslate2 import conversion
 from nmt_zoo.serving.ctranslate2.engine import CTranslate2Engine, CTranslate2Export
-from nmt_zoo.serving.export import model_card, server_files, warm_up
+from nmt_zoo.serving.export import model_card, server_files
 from nmt_zoo.serving.export.saved_model import ServingModule
 from nmt_zoo.serving.export.saved_model_check import check
 from nmt_zoo.serving.export.versions import check_format, publish, unfinished_version
 
-_FOLDERS, _FORMAT, _SEARCH = "Folders", "Format", "Search"
-_REST = "Model card and check"
+_EXPORT, _SEARCH = "Export", "Search"
 SAMPLES = ["A dog runs.", "", "The old man does not see the two houses.", "7 , 8 and 9 ?", "x"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Arguments(flag_values.Arguments):
+class Arguments(OfAModel):
     """The flags of export.py."""
 
-    model_dir: str = flag(
-        _FOLDERS,
-        "",
-        "Directory of the trained model, as train.py wrote it; several with the same vocabularies, "
-        "separated by commas, are exported as an ensemble.",
-        required="the directory of the trained model",
-    )
-    source_language: str = language_flag(_FOLDERS, "source")
-    target_language: str = language_flag(_FOLDERS, "target")
     export_dir: str = flag(
-        _FOLDERS,
+        _EXPORT,
         "",
         "Folder of all exported versions of this model; each export adds a numbered folder.",
         required="the folder of all exported versions",
     )
     format: str = flag(
-        _FORMAT,
+        _EXPORT,
         "savedmodel",
         "savedmodel is for TensorFlow Serving. ctranslate2 is for translate.py --export_dir and "
         "other programs that use CTranslate2; Transformers only.",
         choices=("savedmodel", "ctranslate2"),
     )
     quantization: str = flag(
-        _FORMAT,
+        _EXPORT,
         "float32",
         "Number format of the weights.",
         choices=conversion.QUANTIZATIONS,
@@ -94,16 +77,14 @@ class Arguments(flag_values.Arguments):
         1000,
         needs=("format=savedmodel",),
     )
-    length_penalty: float | None = length_penalty_flag(_SEARCH)
-    max_input_tokens: int = max_input_tokens_flag(_SEARCH, MAX_INPUT_TOKENS)
     license: str = flag(
-        _REST,
+        _EXPORT,
         "",
         "Licence of the model, for its model card. Default: not stated.",
         needs=("format=savedmodel",),
     )
     check_input: str = flag(
-        _REST,
+        _EXPORT,
         "",
         "File of source text that the exported model must translate like the original. "
         "Default: a few built-in lines.",
@@ -152,19 +133,18 @@ def export_saved_model(
     server_files.check_operations(graph)
     limit, name = arguments.max_input_tokens, Path(arguments.export_dir).resolve().name
     requests = check(folder, model, tokenizer, lines, translations, max_tokens=limit)
-    extra = folder / server_files.EXTRA
+    extra = folder / "assets.extra"
     extra.mkdir(exist_ok=True)
-    warm_up.write_requests(extra, requests, graph.signature_def, name)
-    imported = config.get("imported", {})
-    facts = {
-        "license": arguments.license or imported.get("license") or model_card.NOT_STATED,
-        "intended_use": model_card.INTENDED_USE,
-        "parameters": model.count_params(),
-        "search": {**search, "max_beam_size": module.max_beam_size},
-        "signatures": model_card.signature_table(graph.signature_def),
-    }
-    directories = model_directories(arguments.model_dir)
-    model_card.write_card(extra, directories=directories, config=config, facts=facts)
+    server_files.write_warm_up(extra, requests, graph.signature_def, name)
+    model_card.write_card(
+        extra,
+        directories=model_directories(arguments.model_dir),
+        config=config,
+        license=arguments.license,
+        parameters=model.count_params(),
+        search={**search, "max_beam_size": module.max_beam_size},
+        signatures=graph.signature_def,
+    )
     return f"{len(lines)} lines translated alike in a fresh process"
 
 
@@ -220,8 +200,9 @@ def main(arguments: Arguments) -> int:
         else:
             proved = export_saved_model(arguments, unfinished, model, tokenizer, config, **search)
         version = publish(unfinished, folder)
-        if not to_ctranslate2:
-            server_files.write_beside(folder, folder.resolve().name)
+        batching = folder / "batching.config"
+        if not to_ctranslate2 and not batching.exists():  # It is the user's to change.
+            write_text(batching, server_files.BATCHING)
     print(f"wrote {version}; {proved}")
     return 0
 

@@ -21,6 +21,7 @@ from nmt_zoo.configuration.options import (
     MAX_LENGTH_PENALTY,
     Option,
 )
+from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
 
 _HELP = {"--help", "-help", "--helpshort", "-h", "-?"}
 _NUMBER = "[1-9][0-9]{0,8}"  # Of a layer or head.
@@ -128,6 +129,24 @@ def split_sentences_flag(group: str, text: str, **options: Any) -> Any:
         "the training text."
     )
     return flag(group, "auto", text, choices=("auto", "always", "never"), **options)
+
+
+@dataclasses.dataclass(frozen=True)
+class OfAModel(Arguments):
+    """The flags of a script that makes a trained model translate elsewhere."""
+
+    model_dir: str = flag(
+        "Model",
+        "",
+        "Directory of the trained model, as train.py wrote it; several with the same vocabularies, "
+        "separated by commas, are an ensemble.",
+        required="the directory of the trained model",
+    )
+    source_language: str = language_flag("Model", "source")
+    target_language: str = language_flag("Model", "target")
+    beam_size: int = beam_size_flag("Search", ", unless a request asks for a narrower beam")
+    length_penalty: float | None = length_penalty_flag("Search")
+    max_input_tokens: int = max_input_tokens_flag("Search", MAX_INPUT_TOKENS)
 
 
 def define(options: Iterable[Option]) -> None:

@@ -15,7 +15,6 @@ process.start(small_operations=True)  # Before anything imports TensorFlow.
 
 import contextlib
 import dataclasses
-import functools
 import logging
 import os
 import re
@@ -27,13 +26,10 @@ from typing import Any
 
 import uvicorn
 
-from nmt_zoo.command_line import console, flag_values
+from nmt_zoo.command_line import console
 from nmt_zoo.command_line.flag_values import (
-    beam_size_flag,
+    OfAModel,
     flag,
-    language_flag,
-    length_penalty_flag,
-    max_input_tokens_flag,
     split_sentences_flag,
     with_length_penalty,
 )
@@ -42,35 +38,21 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.decoding.search.requests import translator_options
 from nmt_zoo.decoding.search.types import AUTO, NEVER
 from nmt_zoo.decoding.text.training_text import TrainingText
-from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS, Translator
 from nmt_zoo.model_directory.combined_models import load_models
 from nmt_zoo.model_directory.directory import model_directories
 from nmt_zoo.serving.server.rest_api import ServerLimits, make_app
 from nmt_zoo.serving.server.served_model import ServedModel
 
 _MODEL, _SEARCH, _ADDRESS, _LIMITS = "Model", "Search", "Address", "Limits and information"
-_MOST_TRANSLATORS = 8  # With options of requests; each has graphs of its own.
 
 
 @dataclasses.dataclass(frozen=True)
-class Arguments(flag_values.Arguments):
+class Arguments(OfAModel):
     """The flags of serve.py."""
 
-    model_dir: str = flag(
-        _MODEL,
-        "",
-        "Directory of the trained model, as train.py wrote it; several with the same vocabularies, "
-        "separated by commas, are served as an ensemble.",
-        required="the model to serve",
-    )
-    source_language: str = language_flag(_MODEL, "source")
-    target_language: str = language_flag(_MODEL, "target")
     model_name: str = flag(
         _MODEL, "", "Name of the model in addresses. Default: the name of the folder."
     )
-    beam_size: int = beam_size_flag(_SEARCH, ", unless a request asks for a narrower beam")
-    length_penalty: float | None = length_penalty_flag(_SEARCH)
-    max_input_tokens: int = max_input_tokens_flag(_SEARCH, MAX_INPUT_TOKENS)
     compile: bool = flag(
         _SEARCH,
         True,
@@ -126,7 +108,7 @@ def name_of_model(arguments: Arguments) -> str:
 
 
 def load(arguments: Arguments, name: str) -> ServedModel:
-    """Loads the model of --model_dir, and translates a line, because the first one takes long."""
+    """Loads the model of --model_dir."""
     directories = model_directories(arguments.model_dir)
     model, tokenizer, config = load_models(directories, languages=arguments.languages)
     arguments = with_length_penalty(arguments, config)
@@ -134,35 +116,18 @@ def load(arguments: Arguments, name: str) -> ServedModel:
     most_sentences = {"always": 1, "never": 0}.get(
         arguments.split_sentences, training_text.most_sentences if training_text else 0
     )
-    copies = all(directory.config()["options"].get("copy_share") for directory in directories)
-    usual = arguments.beam_size, arguments.length_penalty
-
-    @functools.lru_cache(_MOST_TRANSLATORS)
-    def translator_for(beam_size, length_penalty):
-        return Translator.of(
-            model,
-            tokenizer,
-            **translator_options({}, model, tokenizer, copies),
-            name=f"the model in {arguments.model_dir}",
-            beam_size=beam_size,
-            length_penalty=length_penalty,
-            max_input_tokens=arguments.max_input_tokens,
-            split_sentences=most_sentences,
-            context_sentences=config["options"]["context_sentences"],
-            compile=AUTO if arguments.compile and (beam_size, length_penalty) == usual else NEVER,
-        )
-
+    names = "beam_size", "length_penalty", "max_input_tokens"
+    options = {
+        **translator_options({}, model, tokenizer, directories),
+        **{name: getattr(arguments, name) for name in names},
+        "name": f"the model in {arguments.model_dir}",
+        "split_sentences": most_sentences,
+        "compile": AUTO if arguments.compile else NEVER,
+    }
     # It would warn that every option of requests has a graph.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    translator_for(*usual).translate(["A dog runs."])
-    return ServedModel(
-        name,
-        model,
-        translator_for,
-        defaults=usual,
-        max_sentences=arguments.max_lines,
-        training_text=training_text,
-    )
+    limits = {"max_sentences": arguments.max_lines, "training_text": training_text}
+    return ServedModel(name, model, tokenizer, options, **limits)
 
 
 @contextlib.contextmanager

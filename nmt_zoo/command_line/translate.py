@@ -505,13 +505,11 @@ def make_translator(
     args: Arguments, models: Models, lexicon: dict[str, str], training_text: TrainingText | None
 ) -> Translator:
     """Returns the `Translator`; reads all files that it needs."""
-    model, tokenizer, config, directories = models
-    copies = all(directory.config()["options"].get("copy_share") for directory in directories)
+    model, tokenizer, _, directories = models
     options = {name: getattr(args, name) for name in ("beam_size", "compile", *_COMMON)}
-    options |= translator_options(args.options, model, tokenizer, copies)
+    options |= translator_options(args.options, model, tokenizer, directories)
     options["name"], options["num_threads"] = models.name, num_cores()
     options["split_long_lines"] = args.long_lines == "split"
-    options["context_sentences"] = config["options"]["context_sentences"]
     if args.split_sentences == "always":
         options["split_sentences"] = 1
     # Of a line in parts there is one translation.

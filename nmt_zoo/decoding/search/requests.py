@@ -195,16 +195,20 @@ def check_requests(given: dict[str, Any], *, beam_size: int, n_best: int) -> Non
 
 
 def translator_options(
-    given: dict[str, Any], model: Any, tokenizer: Tokenizer, copies: bool = False
+    given: dict[str, Any], model: Any, tokenizer: Tokenizer, directories: Sequence[Any]
 ) -> dict[str, Any]:
     """Reads the files of requests; returns options of `Translator.of`.
 
     `given` is name -> value of the `OPTIONS` that were given. Only a coverage penalty needs the
-    model. `copies` is True if it was trained to copy what its vocabulary lacks.
+    model. `directories` are those of the models that translate, whose options of training tell
+    whether unknown characters are copied, and how many sentences stand before a line.
     Raises UserError: a file cannot be read or does not fit the model.
     """
     others = (*FILES, "keep", "shortlist")
     options = {name: value for name, value in given.items() if name not in others}
+    trained = [directory.config()["options"] for directory in directories]
+    copies = all(of_model.get("copy_share") for of_model in trained)
+    options["context_sentences"] = trained[0]["context_sentences"]
     if options.get("coverage_penalty") and not model.has_alignment:
         raise UserError(
             "--coverage_penalty: this model has no attention, or attends to all source words "

@@ -11,8 +11,8 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import write_json, write_text
 from nmt_zoo.model_directory.directory import ModelDirectory
 
-NOT_STATED = "not stated; it depends on the licences of the training data"
-INTENDED_USE = (
+_NOT_STATED = "not stated; it depends on the licences of the training data"
+_INTENDED_USE = (
     "Translation of sentences like those of its training data. Translations may be wrong or "
     "invented: where it matters, they are to be read by a person who knows both languages."
 )
@@ -65,18 +65,28 @@ def _type(info):
 
 
 def write_card(
-    folder: Path, *, directories: Sequence[ModelDirectory], config: dict[str, Any], facts: Any
+    folder: Path,
+    *,
+    directories: Sequence[ModelDirectory],
+    config: dict[str, Any],
+    license: str,
+    signatures: Mapping[str, Any],
+    **facts: Any,
 ) -> None:
     """Writes `model_card.json`, and the same for people as `MODEL_CARD.md`.
 
-    There are several `directories` for an ensemble; `config` is that of the first model. `facts`
-    are further entries of the card, of any type that JSON has. Raises `UserError` if the recorded
-    scores cannot be read, and `OSError` if a file cannot be written.
+    There are several `directories` for an ensemble; `config` is that of the first model. `license`
+    is that of the model; "": the one of an imported model, if it is known. `signatures` are name ->
+    `SignatureDef`. `facts` are the number of `parameters`, and the options of the `search`. Raises
+    `UserError` if the recorded scores cannot be read, and `OSError` if a file cannot be written.
     """
     card = {
         "models": [_model(directory, directory.config()) for directory in directories],
         "tokenizer": {"kind": config["tokenizer"], "vocabulary_sizes": config["vocab_sizes"]},
         "software": {"tensorflow": tf.__version__, "license": _SOFTWARE},
+        "license": license or config.get("imported", {}).get("license") or _NOT_STATED,
+        "intended_use": _INTENDED_USE,
+        "signatures": signature_table(signatures),
         **facts,
     }
     write_json(folder / "model_card.json", card)

@@ -123,19 +123,16 @@ class ServingModule(tf.Module):
         self._score = make_scorer(model)
         self._attention_maps = model.attention_maps
 
-    def _encoded(self, vocabulary, lines, name):
-        """Encodes `[B]` strings to `[B, S]` int32; refuses long lines."""
-        return self._not_too_long(vocabulary.encode(lines), name)
+    def _encoded(self, vocabulary, texts, name):
+        """Encodes `[B]` strings, or the lines of ragged `[B, lines]`; refuses long texts.
 
-    def _encoded_lines(self, lines):
-        """Encodes ragged `[B, lines]` strings to `[R, S]` int32; refuses long texts."""
-        return self._not_too_long(self.source.encode(lines.values), "text", lines)
-
-    def _not_too_long(self, ids, name, lines=None):
-        """Returns the ids; refuses rows, or texts of several rows, above `max_input_tokens`."""
-        lengths, limit = lengths_of(ids), self.max_input_tokens
-        if lines is not None:
-            lengths = tf.reduce_sum(lines.with_values(lengths), axis=1)
+        A text may have `max_input_tokens` in all its lines.
+        """
+        is_ragged, limit = isinstance(texts, tf.RaggedTensor), self.max_input_tokens
+        ids = vocabulary.encode(texts.values if is_ragged else texts)
+        lengths = lengths_of(ids)
+        if is_ragged:
+            lengths = tf.reduce_sum(texts.with_values(lengths), axis=1)
         message = f"{name}[{{}}] has {{}} tokens and at most {limit} are allowed; split it"
         return checked(ids, refuse(lengths > limit, lengths, message))
 
@@ -162,7 +159,7 @@ class ServingModule(tf.Module):
     @tf.function(input_signature=[_STRINGS], autograph=False)
     def serving_default(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         lines = lines_of(text, self.context_sentences)
-        best = self._hypotheses(self._encoded_lines(lines), self._search, 1)
+        best = self._hypotheses(self._encoded(self.source, lines, "text"), self._search, 1)
         texts, penalty = self.target.decode(best.ids[:, 0]), self.options.length_penalty
         texts, scores = joined(lines, texts, best.scores[:, 0], best, penalty)
         return {"translation": checked(texts, refuse_nan(scores, "text")), "score": scores}
@@ -177,7 +174,8 @@ class ServingModule(tf.Module):
         # As `Translator`: if several are asked for, all are found, as some may have the same text.
         options = of_line._replace(n_best=tf.where(of_line.n_best > 1, of_line.beam_size, 1))
         options = SentenceOptions(*map(not_without_rows, options))
-        hypotheses = self._hypotheses(self._encoded_lines(lines), self._search_each, options)
+        source_ids = self._encoded(self.source, lines, "text")
+        hypotheses = self._hypotheses(source_ids, self._search_each, options)
         size, scores = tf.shape(hypotheses.ids), hypotheses.scores
         texts = self.target.decode(tf.reshape(hypotheses.ids, [-1, size[2]]))
         texts = tf.reshape(texts, size[:2])

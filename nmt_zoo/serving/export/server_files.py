@@ -1,15 +1,7 @@
-"""The files that TensorFlow Serving reads besides a SavedModel, and the operations that it has.
+"""The files that TensorFlow Serving reads besides a SavedModel, and the operations that it has."""
 
-In the folder of a version:
-
-* `assets.extra/tf_serving_warmup_requests`: see `warm_up`
-
-Beside the versions, written once and then left to their reader:
-
-* `batching.config`: how it joins requests, `BatchingParameters`
-* `README.md`: the commands that start a server
-"""
-
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +9,6 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import write_text
-
-EXTRA = "assets.extra"
 
 # TensorFlow Serving links the library of operations of tensorflow_text; these are ours.
 _OF_TENSORFLOW_TEXT = {*("SentencepieceOp", "SentencepieceTokenizeOp", "SentencepieceDetokenizeOp")}
@@ -27,35 +16,13 @@ _OF_TENSORFLOW_TEXT |= {"NormalizeUTF8"}
 # The Python package has these besides: they call Python, or need a compiler or a device.
 _ONLY_IN_PYTHON = ("PyFunc", "EagerPyFunc", "Xla", "TPU")
 
-_BATCHING = """# How a server joins requests: --enable_batching --batching_parameters_file=FILE
+# The file `batching.config` beside the versions, `BatchingParameters`.
+BATCHING = """# How a server joins requests: --enable_batching --batching_parameters_file=FILE
 max_batch_size { value: 64 }
 # Time in which further requests may join the first one of a batch.
 batch_timeout_micros { value: 2000 }
 # Further requests are refused with the status UNAVAILABLE, or 503.
 max_enqueued_batches { value: 100 }
-"""
-_README = """# {name}: a translation model for TensorFlow Serving
-
-Each numbered folder is a version; a server loads the largest number, and notices new ones.
-What a version is and which signatures it has: `assets.extra/MODEL_CARD.md` in its folder.
-
-With Docker, in this folder:
-
-    docker run -p 8500:8500 -p 8501:8501 -v "$PWD:/models/{name}" -e MODEL_NAME="{name}" \\
-        tensorflow/serving \\
-        --enable_batching --batching_parameters_file=/models/{name}/batching.config
-
-With the package tensorflow-model-server, in this folder:
-
-    tensorflow_model_server --port=8500 --rest_api_port=8501 \\
-        --model_name="{name}" --model_base_path="$PWD" \\
-        --enable_batching --batching_parameters_file="$PWD/batching.config"
-
-A request to port 8501 (8500 speaks gRPC):
-
-    curl -d '{{"instances": ["A dog runs."]}}' http://localhost:8501/v1/models/{name}:predict
-
-The files beside the versions are yours: an export writes those that are missing and changes none.
 """
 
 
@@ -84,9 +51,39 @@ def check_operations(meta_graph: Any) -> None:
         )
 
 
-def write_beside(folder: Path, name: str) -> None:
-    """Writes the files beside the versions that are not there yet; may raise `OSError`."""
-    texts = {"batching.config": _BATCHING, "README.md": _README.format(name=name)}
-    for file, text in texts.items():
-        if not (folder / file).exists():
-            write_text(folder / file, text)
+def write_warm_up(
+    extra: Path, requests: Sequence[Any], signatures: Mapping[str, Any], name: str
+) -> None:
+    """Writes requests that a server answers before it shows a version as available.
+
+    The first call of a signature takes seconds, which no client should wait for. The file in the
+    folder `assets.extra` has the first and the last request of each signature, as `PredictionLog`.
+    `requests` have a `signature`, by its name, and `inputs`, name -> nested lists; `signatures` are
+    name -> `SignatureDef`; `name` is the model's. Prints a line instead if the package of the
+    server's interface is not installed. Raises `OSError` if the file cannot be written.
+    """
+    try:
+        from tensorflow_serving.apis import prediction_log_pb2 as logs
+    except ImportError:
+        print(
+            "no warm-up requests are written, so the first ones to a server take seconds; pip "
+            "install tensorflow-serving-api, and export again",
+            file=sys.stderr,
+        )
+        return
+    by_signature = {}
+    for request in requests:
+        by_signature.setdefault(request.signature, []).append(request.inputs)
+    try:
+        with tf.io.TFRecordWriter(str(extra / "tf_serving_warmup_requests")) as file:
+            for signature, calls in by_signature.items():
+                for inputs in calls if len(calls) < 3 else (calls[0], calls[-1]):
+                    log = logs.PredictionLog()  # pyright: ignore[reportAttributeAccessIssue]
+                    request = log.predict_log.request
+                    request.model_spec.name, request.model_spec.signature_name = name, signature
+                    for key, values in inputs.items():
+                        dtype = signatures[signature].inputs[key].dtype
+                        request.inputs[key].CopyFrom(tf.make_tensor_proto(values, dtype=dtype))
+                    file.write(log.SerializeToString())
+    except tf.errors.OpError as error:
+        raise OSError(error.message) from None

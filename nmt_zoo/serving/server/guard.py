@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
@@ -34,10 +35,10 @@ HEADERS = {
 
 
 class Guard:
-    """ASGI middleware: checks Host and Origin, adds headers, logs, and answers errors in JSON.
+    """ASGI application around another: checks Host and Origin, adds headers, logs, answers errors.
 
-    `names` are the lower-case host names that are allowed besides addresses and `localhost`; `log`
-    is called with a line for each request.
+    Errors are answered in JSON, `{"error": message}`. `names` are the lower-case host names that
+    are allowed besides addresses and `localhost`; `log` is called with a line for each request.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Guard:
         self._names = {"localhost", *filter(None, names)}  # A list may end in a comma.
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        scope["app"] = self  # With it, a `Router` raises errors instead of answering in plain text.
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -65,9 +67,8 @@ class Guard:
             self._check(scope["headers"])
             await self._app(scope, receive, send_with_headers)
         except Exception as error:
-            answer = error if isinstance(error, HTTPException) else _internal(error)
             if status is None:
-                await error_answer(answer)(scope, receive, send_with_headers)
+                await _answer(error, scope)(scope, receive, send_with_headers)
         if self._log:
             milliseconds = 1000 * (time.monotonic() - began)
             path = printable(scope["path"])[:200]
@@ -75,16 +76,16 @@ class Guard:
 
     def _check(self, headers):
         """Raises `HTTPException` if the request is for another host, or from another site."""
-        hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
+        hosts = [value.decode("latin-1").lower() for name, value in headers if name == b"host"]
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
             raise HTTPException(
                 403,
                 "this server does not go by that Host; use its address, or start it with "
                 "--allowed_hosts",
             )
-        for name, value in headers:
-            if name == b"origin" and value.decode("latin-1").lower() not in _origins(hosts[0]):
-                raise HTTPException(403, "requests from pages of another Origin are not answered")
+        origins = {value.decode("latin-1").lower() for name, value in headers if name == b"origin"}
+        if not origins <= {f"http://{hosts[0]}", f"https://{hosts[0]}"}:
+            raise HTTPException(403, "requests from pages of another Origin are not answered")
 
     def _is_ours(self, host):
         match = _HOST.fullmatch(host)
@@ -93,23 +94,18 @@ class Guard:
         try:
             ipaddress.ip_address(match["v6"] or match["name"])
         except ValueError:
-            return (match["name"] or "").lower() in self._names
+            return match["name"] in self._names
         return True
 
 
-def _origins(host):
-    return {f"{scheme}://{host.lower()}" for scheme in ("http", "https")}
-
-
-def _internal(error):
-    """Logs an unexpected error in one line, and keeps its text out of the answer."""
-    reason = printable(" ".join(f"{type(error).__name__}: {error}".split()))[:500]
-    print(f"error: a request failed: {reason}", file=sys.stderr, flush=True)
-    return HTTPException(500, "internal error")
-
-
-def error_answer(error: HTTPException) -> JSONResponse:
-    """Returns the response for an error: `{"error": message}`."""
+def _answer(error, scope):
+    """Returns the response for an error; prints an unexpected one, whose text it leaves out."""
+    if not isinstance(error, HTTPException):
+        reason = printable(" ".join(f"{type(error).__name__}: {error}".split()))[:500]
+        print(f"error: a request failed: {reason}", file=sys.stderr, flush=True)
+        error = HTTPException(500, "internal error")
     # It may repeat half of a surrogate pair of the request, which UTF-8 does not have.
     message = error.detail.encode(errors="backslashreplace").decode()
+    if message in ("Not Found", "Method Not Allowed"):  # As a `Router` says it.
+        message += f": {scope['method'][:20]} {quote(scope['path'])[:200]}"
     return JSONResponse({"error": message}, error.status_code, error.headers)

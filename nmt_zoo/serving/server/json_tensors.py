@@ -3,12 +3,11 @@
 A request has its inputs in rows, `{"instances": ["a", "b"]}`, or in columns, `{"inputs": ["a",
 "b"]}`. If a signature has several inputs, rows are objects, `{"instances": [{"source": "a",
 "target": "b"}]}`, and columns are an object of lists, `{"inputs": {"source": ["a"], "target":
-["b"]}}`. Answers have the same form, with the keys `predictions` and `outputs`. A string may also
-be given by its bytes in base64, `{"b64": "..."}`.
+["b"]}}`. Answers have the same form, with the keys `predictions` and `outputs`.
 """
 
-import base64
 import json
+import re
 import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +17,7 @@ from starlette.exceptions import HTTPException
 
 STRING, INTEGER, FLOAT = "DT_STRING", "DT_INT32", "DT_FLOAT"  # Names of TensorFlow's types.
 _TYPES = {STRING: ("a string", str), INTEGER: ("an int32", int), FLOAT: ("a float", int, float)}
-_PART = 1 << 16  # Numbers that are converted at once, because as text each takes 128 bytes.
+_HALF_A_PAIR = re.compile("[\ud800-\udfff]")  # Surrogates, which JSON can name and UTF-8 cannot.
 
 
 def parse(body: bytes) -> dict[str, Any]:
@@ -44,21 +43,21 @@ def inputs_of(
     if len(keys) != 1:
         reason = f"expected one of 'instances' and 'inputs', found {len(keys)} of them"
         raise HTTPException(400, reason)
-    values, names = request[keys[0]], ", ".join(sorted(types))
-    in_rows = keys == ["instances"]
+    (key,), names = keys, ", ".join(sorted(types))
+    values, in_rows = request[key], key == "instances"
     if in_rows and not (isinstance(values, list) and values):
         raise HTTPException(400, "expected 'instances' to be a list of values")
     objects: list[Any] = values if in_rows else [values]
-    if not any(map(_is_object, objects)):
+    if not any(isinstance(row, dict) for row in objects):
         if len(types) > 1:
-            raise HTTPException(400, f"'{keys[0]}' has values without names; expected {names}")
+            raise HTTPException(400, f"'{key}' has values without names; expected {names}")
         columns = dict.fromkeys(types, values)
     else:
         for number, row in enumerate(objects):
-            if not _is_object(row) or row.keys() != types.keys():
+            if not isinstance(row, dict) or row.keys() != types.keys():
                 raise HTTPException(
                     400,
-                    f"'{keys[0]}'{f', row {number}' if in_rows else ''}: expected an object with "
+                    f"'{key}'{f', row {number}' if in_rows else ''}: expected an object with "
                     f"{names}; found {reprlib.repr(row)}",
                 )
         columns = {name: [row[name] for row in values] for name in types} if in_rows else values
@@ -71,43 +70,33 @@ def inputs_of(
 
 def _column(name, values, dtype, max_rows):
     """Returns the values of an input, one for each row, as str, int or float."""
+    kind, *types = _TYPES[dtype]
     if not isinstance(values, list):
-        raise HTTPException(400, f"input {name}: expected a list, found {reprlib.repr(values)}")
-    if len(values) > max_rows:
+        reason = f"expected a list, found {reprlib.repr(values)}"
+    elif len(values) > max_rows:
         reason = f"{len(values)} rows, at most {max_rows} are possible; send several"
-        raise HTTPException(400, f"input {name}: {reason}")
-    try:
-        return [_value(value, *_TYPES[dtype]) for value in values]
-    except ValueError as error:
-        raise HTTPException(400, f"input {name}: {error}") from None
-
-
-def _value(value, kind, *types):
-    """Returns a value, of a binary string its text; raises `ValueError` at another type."""
-    if _is_base64(value) and str in types:
-        value = base64.b64decode(value["b64"].encode("ascii"), validate=True)
-        value = value.decode(errors="replace")
-    if type(value) not in types:
-        raise ValueError(f"expected {kind}, found {reprlib.repr(value)}")
-    if str in types:
-        value.encode()  # Raises at half of a surrogate pair.
-    return value
+    elif wrong := [value for value in values if type(value) not in types]:
+        reason = f"expected {kind}, found {reprlib.repr(wrong[0])}"
+    elif dtype == STRING and _HALF_A_PAIR.search("".join(values)):
+        reason = "a string has half of a surrogate pair"
+    else:
+        return values
+    raise HTTPException(400, f"input {name}: {reason}")
 
 
 def answer(
     rows: Sequence[Mapping[str, Any]],
-    outputs: Mapping[str, tuple[str, Sequence[int]]],
+    outputs: Mapping[str, str],
     in_rows: bool,
     warnings: Sequence[str] = (),
 ) -> bytes:
     """Returns the body of an answer, JSON; its key `warnings` is left out if there are none.
 
-    `rows` are name -> value, of which values with axes are padded to the longest of the request;
-    `outputs` are name -> (type, sizes of the axes), the first of them that of the rows.
+    `rows` are name -> value or list; lists are padded to the longest of the request. `outputs` are
+    name -> type.
     """
     columns = {
-        name: _plain(_stacked([row[name] for row in rows], *outputs[name]))
-        for name in sorted(outputs)
+        name: _padded([row[name] for row in rows], outputs[name]) for name in sorted(outputs)
     }
     values: Any = columns
     if len(columns) == 1:
@@ -121,30 +110,11 @@ def answer(
     return json.dumps(body, ensure_ascii=False).encode()
 
 
-def _stacked(values, dtype, sizes):
-    """Makes one array of the values of all rows; those with axes are padded to the longest."""
-    kind, padding = {STRING: (object, ""), INTEGER: (np.int32, 0), FLOAT: (np.float32, 0)}[dtype]
-    arrays = [np.asarray(value, kind) for value in values]
-    shapes = [array.shape for array in arrays] or [[0] * (len(sizes) - 1)]
-    stacked = np.full([len(arrays), *np.max(shapes, axis=0).astype(int)], padding, kind)
-    for number, array in enumerate(arrays):
-        stacked[(number, *map(slice, array.shape), ...)] = array
-    return stacked
-
-
-def _plain(array):
-    """Converts an array to nested lists for JSON."""
-    if array.dtype != np.float32:
-        return array.tolist()
-    # The shortest decimals, 0.1 and not 0.10000000149.
-    parts = np.array_split(array.ravel(), array.size // _PART + 1)
-    decimals = [part.astype("U32").astype(np.float64) for part in parts]
-    return np.concatenate(decimals).reshape(array.shape).tolist()
-
-
-def _is_base64(value):
-    return isinstance(value, dict) and [*value] == ["b64"] and isinstance(value["b64"], str)
-
-
-def _is_object(value):
-    return isinstance(value, dict) and not _is_base64(value)
+def _padded(values, dtype):
+    """Returns the values of all rows for JSON; of lists, the shorter ones are filled with "" or 0."""
+    if dtype == FLOAT:  # The shortest decimals, 0.1 and not 0.10000000149.
+        values = [np.array(value, "f4").astype("U32").astype("f8").tolist() for value in values]
+    if not any(isinstance(value, list) for value in values):
+        return values
+    longest, padding = max(map(len, values)), "" if dtype == STRING else 0
+    return [[*value, *[padding] * (longest - len(value))] for value in values]

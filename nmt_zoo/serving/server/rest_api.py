@@ -3,7 +3,6 @@
     GET  /                                          the page
     POST /attention                                 what the page shows of a pair
     GET  /v1/models/NAME[/versions/1]               state of the only version
-    GET  /v1/models/NAME[/versions/1]/metadata      signatures
     POST /v1/models/NAME[/versions/1]:predict       answers, see `json_tensors`
 
 Errors are `{"error": "..."}` with the status of TensorFlow Serving.
@@ -11,25 +10,29 @@ Errors are `{"error": "..."}` with the status of TensorFlow Serving.
 
 import asyncio
 import contextlib
+import html
 import json
 import re
+import string
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route, Router
 
 from nmt_zoo.common.errors import printable
-from nmt_zoo.serving.server import json_tensors, web_page
-from nmt_zoo.serving.server.guard import Guard, error_answer
+from nmt_zoo.decoding.explorer.page import script, style
+from nmt_zoo.serving.server import json_tensors
+from nmt_zoo.serving.server.guard import Guard
 from nmt_zoo.serving.server.request_queue import RequestQueue
 from nmt_zoo.serving.server.served_model import ServedModel
 
-_GET = re.compile(r"/v1/models(?:/([^/:]+))?(?:/versions/(\d{1,18}))?(/metadata)?")
+_ASSETS = Path(__file__).parent / "assets"
+_FILES = "server.css", "server.js"
+_GET = re.compile(r"/v1/models(?:/([^/:]+))?(?:/versions/(\d{1,18}))?")
 _POST = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d{1,18}))?:predict")
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"]
 
@@ -64,12 +67,10 @@ class RestApi:
         """Answers everything below `/v1`."""
         method, path = request.method, request.scope["path"]  # `url.path` is escaped.
         if method == "GET" and (match := _GET.fullmatch(path)):
-            name, version, metadata = match.groups()
+            name, version = match.groups()
             if name is None:
                 raise HTTPException(400, "Missing model name in request.")
             self._check_served(name, version)
-            if metadata:
-                return JSONResponse(await asyncio.to_thread(_metadata, self._model))
             status = {"error_code": "OK", "error_message": ""}
             versions = [{"version": "1", "state": "AVAILABLE", "status": status}]
             return JSONResponse({"model_version_status": versions})
@@ -135,9 +136,12 @@ class RestApi:
             return signature, inputs, signature.rows(inputs), in_rows
 
         def written():
-            values = [signature.values(*row) for row in enumerate(answers)]
+            for number, answer in enumerate(answers):
+                if isinstance(answer, HTTPException):
+                    reason = f"{next(iter(inputs))}[{number}]: {answer.detail}"
+                    raise HTTPException(answer.status_code, reason)
             warnings = signature.warnings(inputs, answers)
-            return json_tensors.answer(values, signature.outputs, in_rows, warnings)
+            return json_tensors.answer(answers, signature.outputs, in_rows, warnings)
 
         signature, inputs, rows, in_rows = await asyncio.to_thread(read)
         answers = await self._queue.answer(signature.answers, rows) if rows else []
@@ -180,33 +184,20 @@ def _signature(model, request):
     return model.signatures[name]
 
 
-def _metadata(model):
-    """Returns the description of a model's signatures, as TensorFlow Serving gives it."""
+def _pages(model):
+    """Returns the routes of the page, on which one types a sentence; no request names a file."""
+    template = string.Template((_ASSETS / "server.html").read_text(encoding="utf-8"))
+    page = template.substitute(name=html.escape(model.name), n_best=model.n_best)
+    responses = {"/": HTMLResponse(page)}
+    texts = {file: (_ASSETS / file).read_text(encoding="utf-8") for file in _FILES}
+    for file, text in {**texts, "explorer.css": style(), "explorer.js": script()}.items():
+        kind = "text/css" if file.endswith(".css") else "text/javascript"
+        responses[f"/static/{file}"] = Response(text, media_type=kind)
 
-    def tensor(name, dtype, sizes):
-        dims = [{"size": str(size), "name": ""} for size in sizes]
-        shape = {"dim": dims, "unknown_rank": False}
-        return {"name": f"{name}:0", "dtype": dtype, "tensor_shape": shape}
+    async def page_of(request):
+        return responses[request.scope["path"]]
 
-    signatures = {
-        name: {
-            "inputs": {key: tensor(key, kind, [-1]) for key, kind in signature.inputs.items()},
-            "outputs": {key: tensor(key, *facts) for key, facts in signature.outputs.items()},
-            "method_name": "tensorflow/serving/predict",
-        }
-        for name, signature in model.signatures.items()
-    }
-    return {
-        "model_spec": {"name": model.name, "signature_name": "", "version": "1"},
-        "metadata": {"signature_def": {"signature_def": signatures}},
-    }
-
-
-async def _error(request, error):
-    """Answers with an error; those of the routes do not name what was asked for."""
-    if error.detail in ("Not Found", "Method Not Allowed"):
-        error.detail += f": {request.method[:20]} {request.url.path[:200]}"
-    return error_answer(error)
+    return [Route(path, page_of) for path in responses]
 
 
 def make_app(
@@ -215,7 +206,7 @@ def make_app(
     *,
     allowed_hosts: Sequence[str] = (),
     log: Callable[[str], None] | None = None,
-) -> Starlette:
+) -> Guard:
     """Makes the ASGI application; `log` is called with a line for each request."""
     api = RestApi(model, limits)
 
@@ -226,14 +217,9 @@ def make_app(
         warming.cancel()
         api.close()
 
-    handlers: dict[Any, Any] = {HTTPException: _error}
-    return Starlette(
-        routes=[
-            *web_page.routes(model.name, model.n_best),
-            Route("/attention", api.attention, methods=["POST"]),
-            Route("/v1/{rest:path}", api.models, methods=_METHODS),
-        ],
-        middleware=[Middleware(Guard, names=allowed_hosts, log=log)],
-        exception_handlers=handlers,
-        lifespan=lifespan,
-    )
+    routes = [
+        *_pages(model),
+        Route("/attention", api.attention, methods=["POST"]),
+        Route("/v1/{rest:path}", api.models, methods=_METHODS),
+    ]
+    return Guard(Router(routes, lifespan=lifespan), allowed_hosts, log)

@@ -1,6 +1,6 @@
-"""The signatures of an exported model, answered by a `Translator` as translate.py does.
+"""Signatures of an exported model, answered by a `Translator` as translate.py does.
 
-`serving.export.saved_model` describes them.
+`serving.export.saved_model` describes them; `attention_maps` is left out.
 """
 
 import collections
@@ -13,11 +13,12 @@ import numpy as np
 from starlette.exceptions import HTTPException
 
 from nmt_zoo.configuration.options import MAX_LENGTH_PENALTY
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 from nmt_zoo.decoding.explorer.page import model_data
-from nmt_zoo.decoding.explorer.sentence import maps_of, with_alignment
+from nmt_zoo.decoding.explorer.sentence import with_alignment
 from nmt_zoo.decoding.scoring import make_scorer
-from nmt_zoo.decoding.search.types import length_normaliser, padded
+from nmt_zoo.decoding.search.types import NEVER, length_normaliser, padded
 from nmt_zoo.decoding.text.line_warnings import LineWarnings
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.decoding.translator import NO_MEMORY, TOO_LONG, Translator
@@ -25,19 +26,18 @@ from nmt_zoo.serving.export.request_checks import DEFAULT
 from nmt_zoo.serving.export.saved_model import MAX_WEIGHTS
 from nmt_zoo.serving.server.json_tensors import FLOAT, INTEGER, STRING
 
+_PAIR = {"source": STRING, "target": STRING}
+_MOST_TRANSLATORS = 8  # With options of requests; each has graphs of its own.
+
 
 class Signature(NamedTuple):
-    """What clients can ask a model for.
-
-    The functions of a request are called in their order; those that raise `HTTPException` refuse
-    it.
-    """
+    """What clients can ask a model for."""
 
     inputs: dict  # Name -> type, see `json_tensors`; each input has a value for each row.
-    outputs: dict  # Name -> (type, sizes of its axes, -1 for any size).
-    rows: Callable  # (inputs, name -> list) -> rows; may raise `HTTPException`.
-    answers: Callable  # (rows, perhaps of several requests) -> an answer for each.
-    values: Callable  # (number of a row, answer) -> name -> value; may raise `HTTPException`.
+    outputs: dict  # Name -> type.
+    rows: Callable  # (inputs, name -> list) -> rows; raises `HTTPException` to refuse them.
+    # (rows, perhaps of several requests) -> for each, name -> value, or an `HTTPException`.
+    answers: Callable
     warnings: Callable = lambda inputs, answers: []  # -> list of str.
 
 
@@ -51,80 +51,64 @@ class _Text(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """A text and its translation, as text and as ids with `</s>`."""
+    """A text and its translation."""
 
-    texts: tuple
-    ids: tuple
+    texts: tuple  # (source, target).
+    ids: tuple  # The ids of both, each with `</s>`.
 
 
 class ServedModel:
     """A model that answers requests; several threads may call it.
 
-    `translator_for`, of a beam size and a length penalty, returns a `Translator` of the model;
-    `defaults` are those of requests, and no request has a wider beam. A request has at most
-    `max_sentences`, counted in parts that are translated each by itself. `training_text` may be
-    None.
+    `options` are those of `Translator.of`; their `beam_size` and `length_penalty` are the defaults
+    of requests, and no request has a wider beam. A request has at most `max_sentences`, counted in
+    parts that are translated each by itself. `training_text` may be None. Translates a line at
+    once, because the first one takes long.
     """
 
     def __init__(
         self,
         name: str,
         model: Any,
-        translator_for: Callable[[int, float], Translator],
+        tokenizer: Tokenizer,
+        options: dict[str, Any],
         *,
-        defaults: tuple[int, float],
         max_sentences: int,
         training_text: TrainingText | None,
     ) -> None:
         self.name = name
-        self.n_best = min(defaults[0], 4)  # Translations that the page shows.
-        self._model = model
-        self._translator_for = translator_for
-        self._defaults = _Text("", *defaults, n_best=1)
+        self.n_best = min(options["beam_size"], 4)  # Translations that the page shows.
+        self._model, self._tokenizer, self._options = model, tokenizer, options
+        self._defaults = _Text("", options["beam_size"], options["length_penalty"], n_best=1)
         self._max_sentences = max_sentences
         self._training_text = training_text
-        self._usual = translator_for(*defaults)
-        self._tokenizer = self._usual.tokenizer
-        self._max_tokens = self._usual.options.max_input_tokens
+        self._usual = self._make_translator()
+        self._translator = functools.lru_cache(_MOST_TRANSLATORS)(self._make_translator)
         self._score = make_scorer(model)
+        self._usual.translate(["A dog runs."])
 
-    @functools.cached_property
+    def _make_translator(self, **changed):
+        return Translator.of(self._model, self._tokenizer, **{**self._options, **changed})
+
+    @property
     def signatures(self) -> dict[str, Signature]:
         """The signatures by name."""
         text = {"text": STRING}
         options = {"beam_size": INTEGER, "length_penalty": FLOAT, "n_best": INTEGER}
-        best = {"translation": (STRING, [-1]), "score": (FLOAT, [-1])}
-        several = {"translation": (STRING, [-1, -1]), "score": (FLOAT, [-1, -1])}
-        several["count"] = (INTEGER, [-1])
-        translating = {"rows": self._texts, "answers": self._translations}
-        translating["warnings"] = self._warnings
-        pair = {"source": STRING, "target": STRING}
-        scores = {"log_prob": (FLOAT, [-1]), "score": (FLOAT, [-1])}
-        scores |= {"target_tokens": (STRING, [-1, -1]), "token_log_probs": (FLOAT, [-1, -1])}
-        signatures = {
-            "serving_default": Signature(text, best, values=self._best, **translating),
-            "translate": Signature(text | options, several, values=self._several, **translating),
-            "score": Signature(pair, scores, self._pairs, self._scores, self._scored),
+        best = {"translation": STRING, "score": FLOAT}
+        scores = {"log_prob": FLOAT, "score": FLOAT}
+        scores |= {"target_tokens": STRING, "token_log_probs": FLOAT}
+        steps = self._texts, self._translations, self._warnings
+        return {
+            "serving_default": Signature(text, best, self._texts, self._best, self._warnings),
+            "translate": Signature(text | options, best | {"count": INTEGER}, *steps),
+            "score": Signature(_PAIR, scores, self._pairs, self._scores),
         }
-        if self._heads:
-            maps = {name: (FLOAT, [-1, heads, -1, -1]) for name, heads in self._heads.items()}
-            tokens = dict.fromkeys(("source_tokens", "target_tokens"), (STRING, [-1, -1]))
-            steps = self._pairs_to_draw, self._maps, lambda _, values: values
-            signatures["attention_maps"] = Signature(pair, tokens | maps, *steps)
-        return signatures
 
     @property
     def explorer(self) -> Signature:
         """The attention between a pair as data of `explorer.js`, for the page."""
-        pair = {"source": STRING, "target": STRING}
-        return Signature(pair, {}, self._pairs_to_draw, self._explored, lambda _, data: data)
-
-    @functools.cached_property
-    def _heads(self):
-        """The number of heads of each attention map by its name."""
-        nothing = np.array([[EOS_ID]], np.int32)
-        maps = self._model.attention_maps(nothing, nothing)
-        return {name: weights.shape[1] for name, weights in maps.items()}
+        return Signature(_PAIR, {}, self._pairs_to_draw, self._explored)
 
     # Translations
 
@@ -139,13 +123,20 @@ class ServedModel:
                 f"{num_sentences} lines or sentences, at most {self._max_sentences} are possible; "
                 "send several requests",
             )
-        names, rows = [*inputs], []
+        rows = []
         for number, values in enumerate(zip(*inputs.values(), strict=True)):
-            options = {k: v for k, v in zip(names, values, strict=True) if v != DEFAULT}
+            options = {k: v for k, v in zip(inputs, values, strict=True) if v != DEFAULT}
             row = self._defaults._replace(**options)
-            _check_range(number, "beam_size", row.beam_size, 1, self._defaults.beam_size)
-            _check_range(number, "length_penalty", row.length_penalty, 0, MAX_LENGTH_PENALTY)
-            _check_range(number, "n_best", row.n_best, 1, row.beam_size)
+            for name, least, most in (
+                ("beam_size", 1, self._defaults.beam_size),
+                ("length_penalty", 0, MAX_LENGTH_PENALTY),
+                ("n_best", 1, row.beam_size),
+            ):
+                if not least <= (value := getattr(row, name)) <= most:
+                    reason = (
+                        f"is {value}, not from {least} to {most:g}, or {DEFAULT} for the default"
+                    )
+                    raise HTTPException(400, f"{name}[{number}] {reason}")
             rows.append(row)
         return rows
 
@@ -154,36 +145,44 @@ class ServedModel:
         groups = collections.defaultdict(list)
         for number, row in enumerate(rows):
             groups[row.beam_size, row.length_penalty, row.n_best > 1].append(number)
-        answers = [[]] * len(rows)
+        answers = [{}] * len(rows)
         for (beam_size, length_penalty, _), numbers in groups.items():
+            search = {"beam_size": beam_size, "length_penalty": length_penalty}
+            is_usual = search.items() <= self._options.items()
+            translator = self._usual if is_usual else self._translator(**search, compile=NEVER)
             n_best = max(rows[number].n_best for number in numbers)
-            translator = self._translator_for(beam_size, length_penalty)
             translations = translator.translate([rows[number].text for number in numbers], n_best)
             for number, of_text in zip(numbers, translations, strict=True):
-                answers[number] = of_text[: rows[number].n_best]
+                answers[number] = self._answer(of_text[: rows[number].n_best])
         return answers
 
-    def _best(self, number, translations):
-        best = translations[0]
-        if best.problem:
-            limit = f" of {self._max_tokens:,} tokens; split it" if best.problem == TOO_LONG else ""
-            status = 429 if best.problem == NO_MEMORY else 400
-            raise HTTPException(status, f"text[{number}]: {best.problem}{limit}")
-        return {"translation": best.text, "score": best.score}
-
-    def _several(self, number, translations):
-        self._best(number, translations)
+    def _answer(self, translations):
+        if problem := translations[0].problem:
+            limit = self._options["max_input_tokens"]
+            reason = f"{problem} of {limit:,} tokens; split it" if problem == TOO_LONG else problem
+            return HTTPException(429 if problem == NO_MEMORY else 400, reason)
         return {
             "translation": [translation.text for translation in translations],
             "score": [translation.score for translation in translations],
             "count": len(translations),
         }
 
+    def _best(self, rows):
+        """Returns the best translation of each `_Text`."""
+        return [
+            answer
+            if isinstance(answer, HTTPException)
+            else {name: answer[name][0] for name in ("translation", "score")}
+            for answer in self._translations(rows)
+        ]
+
     def _warnings(self, inputs, answers):
         """Returns what is unusual about lines and their best translations, a str for each kind."""
         warnings = LineWarnings(self._training_text, self._usual.in_sentences)
-        for text, (best, *_) in zip(inputs["text"], answers, strict=True):
-            for line, translation in zip(_lines(text), best.text.split("\n"), strict=False):
+        for text, answer in zip(inputs["text"], answers, strict=True):
+            best = answer["translation"]
+            best = best if isinstance(best, str) else best[0]
+            for line, translation in zip(_lines(text), best.split("\n"), strict=False):
                 warnings.add_text(line, translation)
         return list(warnings)
 
@@ -191,16 +190,15 @@ class ServedModel:
 
     def _pairs(self, inputs, num_heads=1):
         """Returns a `_Pair` for each row; refuses long texts, and too much attention."""
-        names = "source", "target"
-        texts = [inputs[name] for name in names]
-        ids = [side.encode(lines) for side, lines in zip(self._tokenizer[1:], texts, strict=True)]
-        rows = zip(zip(*texts, strict=True), zip(*ids, strict=True), strict=True)
-        pairs = [_Pair(*row) for row in rows]
-        for number, pair in enumerate(pairs):
-            for name, length in zip(names, map(len, pair.ids), strict=True):
-                if length > self._max_tokens:
-                    reason = f"has {length} tokens and at most {self._max_tokens} are allowed"
+        texts, ids = [], []
+        for name, side in zip(("source", "target"), self._tokenizer[1:], strict=True):
+            texts.append(inputs[name])
+            ids.append(side.encode(inputs[name]))
+            for number, length in enumerate(map(len, ids[-1])):
+                if length > (limit := self._options["max_input_tokens"]):
+                    reason = f"has {length} tokens and at most {limit} are allowed"
                     raise HTTPException(400, f"{name}[{number}] {reason}; split it")
+        pairs = [*map(_Pair, zip(*texts, strict=True), zip(*ids, strict=True))]
         longest = _longest(pairs)
         num_weights = num_heads * len(pairs) * longest**2
         if num_weights > MAX_WEIGHTS:
@@ -215,55 +213,43 @@ class ServedModel:
     def _scores(self, pairs):
         """Returns the values of the signature `score` for each `_Pair`."""
         at_once = max(1, MAX_WEIGHTS // _longest(pairs) ** 2)
-        answers = []
+        answers, penalty = [], self._defaults.length_penalty
         for start in range(0, len(pairs), at_once):
-            batch = pairs[start : start + at_once]
-            sides = zip(*(pair.ids for pair in batch), strict=True)
-            log_probs = self._score(*map(padded, sides)).log_probs.numpy()
-            answers += map(self._score_of, batch, log_probs)
+            ids = [pair.ids for pair in pairs[start : start + at_once]]
+            scores = self._score(*map(padded, zip(*ids, strict=True))).log_probs.numpy()
+            for (source_ids, target_ids), log_probs in zip(ids, scores, strict=True):
+                log_probs = log_probs[: len(target_ids)]
+                if len(source_ids) == len(target_ids) == 1:
+                    log_probs = np.zeros(1, np.float32)  # Nothing for nothing is certain.
+                log_prob = float(log_probs.sum())
+                if math.isnan(log_prob):
+                    reason = "the model's score is nan: its training diverged"
+                    answers.append(HTTPException(400, reason))
+                    continue
+                answers.append(
+                    {
+                        "log_prob": log_prob,
+                        "score": log_prob / length_normaliser(len(target_ids), penalty),
+                        "target_tokens": self._tokenizer.target.pieces(target_ids),
+                        "token_log_probs": log_probs,
+                    }
+                )
         return answers
 
-    def _score_of(self, pair, log_probs):
-        target_ids = pair.ids[1]
-        log_probs = log_probs[: len(target_ids)]
-        if max(map(len, pair.ids)) == 1:  # Nothing for nothing is certain, as in a search.
-            log_probs = np.zeros(1, np.float32)
-        log_prob = float(log_probs.sum())
-        return {
-            "log_prob": log_prob,
-            "score": log_prob / length_normaliser(len(target_ids), self._defaults.length_penalty),
-            "target_tokens": self._tokenizer.target.pieces(target_ids),
-            "token_log_probs": log_probs,
-        }
-
-    def _scored(self, number, answer):
-        if math.isnan(answer["log_prob"]):
-            reason = "the model's score is nan: its training diverged"
-            raise HTTPException(400, f"for source[{number}] {reason}")
-        return answer
-
     def _pairs_to_draw(self, inputs):
-        return self._pairs(inputs, sum(self._heads.values()))
-
-    def _maps(self, pairs):
-        """Returns the values of the signature `attention_maps` for each `_Pair`."""
-        return [self._tokens(pair) | maps_of(self._model, *pair.ids) for pair in pairs]
-
-    def _tokens(self, pair):
-        sides = zip(("source_tokens", "target_tokens"), self._tokenizer[1:], pair.ids, strict=True)
-        return {name: side.pieces(ids) for name, side, ids in sides}
+        nothing = np.array([[EOS_ID]], np.int32)
+        maps = self._model.attention_maps(nothing, nothing)
+        return self._pairs(inputs, sum(weights.shape[1] for weights in maps.values()))
 
     def _explored(self, pairs):
         """Returns the attention of each `_Pair` as a MODEL of `explorer.js`."""
-        return [
-            model_data(
-                self.name,
-                pair.texts,
-                tuple(self._tokens(pair).values()),
-                with_alignment(self._model, *pair.ids),
-            )
-            for pair in pairs
-        ]
+        answers = []
+        for pair in pairs:
+            sides = zip(self._tokenizer[1:], pair.ids, strict=True)
+            tokens = tuple(side.pieces(ids) for side, ids in sides)
+            maps = with_alignment(self._model, *pair.ids)
+            answers.append(model_data(self.name, pair.texts, tokens, maps))
+        return answers
 
 
 def _lines(text):
@@ -272,9 +258,3 @@ def _lines(text):
 
 def _longest(pairs):
     return max((len(ids) for pair in pairs for ids in pair.ids), default=1)
-
-
-def _check_range(number, name, value, least, most):
-    if not least <= value <= most:
-        reason = f"is {value}, not from {least} to {most:g}, or {DEFAULT} for the default"
-        raise HTTPException(400, f"{name}[{number}] {reason}")

@@ -1,6 +1,7 @@
 """Translations of lines that ask for something: in text, as users give it and see it."""
 
 import re
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -22,6 +23,8 @@ from nmt_zoo.decoding.translator import Translator
 from tests.integration.decoding.both_vocabularies import VOCABULARIES, with_words
 from tests.tiny import SMALL, pairs
 
+TRAINED = {"copy_share": 0.0, "context_sentences": 0}
+DIRECTORY = SimpleNamespace(config=lambda: {"options": TRAINED})
 LINES = ["one dog", "", "cat sees big house two three", "three cats"]
 
 
@@ -213,7 +216,8 @@ def test_phrases_may_be_in_the_pieces_that_the_model_reads(pieces, tmp_path):
         read_constraints(None, tmp_path / "pieces", vocabulary, ["Katze"])
     tokenizer, wanted = Tokenizer("pretokenized", vocabulary, vocabulary), ["Katze läuft"]
     for name in ("pieces", "words"):
-        found = translator_options({"banned": tmp_path / name}, None, tokenizer)["banned"]
+        given = {"banned": tmp_path / name}
+        found = translator_options(given, None, tokenizer, [DIRECTORY])["banned"]
         for one, other in zip(found, banned_phrases(wanted, vocabulary), strict=True):
             np.testing.assert_array_equal(one, other)
 
@@ -221,4 +225,4 @@ def test_phrases_may_be_in_the_pieces_that_the_model_reads(pieces, tmp_path):
 def test_a_model_without_attention_cannot_penalise_coverage():
     model = models.create("lstm_seq2seq", 8, 8, encoder_units=8, decoder_units=8)
     with pytest.raises(UserError, match="--coverage_penalty: this model has no attention"):
-        translator_options({"coverage_penalty": 0.2}, model, None)
+        translator_options({"coverage_penalty": 0.2}, model, None, [DIRECTORY])

@@ -8,7 +8,6 @@ import functools
 import json
 import math
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -134,16 +133,9 @@ def translated(trained, folder):
     return translate
 
 
-class Exported(NamedTuple):
-    """The folder of a SavedModel, and the function that answers requests with it."""
-
-    folder: Path
-    answer: Callable
-
-
 @pytest.fixture(scope="module")
-def exported(trained, folder):
-    """The SavedModel; export.py has compared its answers with the model's."""
+def served(trained, folder):
+    """Answers requests with the SavedModel; export.py has compared its answers with the model's."""
     path = folder / f"{trained.preset}.serving"
     arguments = [f"--model_dir={trained.folder}", f"--export_dir={path}", "--beam_size=3"]
     answers = []  # The session of export.py stays open for the tests.
@@ -154,16 +146,11 @@ def exported(trained, folder):
             return contextlib.nullcontext(answers[0])
 
         load = saved_model_client.loaded
-        # No new process is needed: the test in C starts one, and scripts_test.py one in Python.
+        # No new process is needed: scripts_test.py starts one.
         with client_in_this_process() as patch:
             patch.setattr(saved_model_client, "loaded", loaded)
             run_script("export", [*arguments, f"--check_input={folder / 'lines'}"])
-        yield Exported(path / "1", *answers)
-
-
-@pytest.fixture(scope="module")
-def served(exported):
-    return exported.answer
+        yield answers[0]
 
 
 def log_probs(model, source_ids, target_ids):
@@ -223,15 +210,6 @@ def test_the_export_translates_as_the_script(translated, served):
     assert [text.decode() for text in found["translation"]] == [text for _, text in lines]
     scores = [float(score) for score, _ in lines]
     np.testing.assert_allclose(found["score"], scores, atol=2e-4)
-
-
-@pytest.mark.slow
-def test_the_export_translates_without_python(exported, folder, translated, translate_in_c):
-    found = translate_in_c(exported.folder, folder / "lines")
-    lines = [line.split("\t", 1) for line in translated(3).split("\n")[:-1]]
-    assert [text for _, text in found] == [text for _, text in lines]
-    scores = [float(score) for score, _ in lines]
-    np.testing.assert_allclose([score for score, _ in found], scores, atol=2e-4)
 
 
 def test_aligns_the_words_of_a_text_if_it_can(trained, loaded, folder, tmp_path):

@@ -23,7 +23,7 @@ def signature_of(inputs, outputs, answers):
     def rows(columns):
         return list(zip(*columns.values(), strict=True))
 
-    return Signature(inputs, outputs, rows, answers, lambda _, values: values)
+    return Signature(inputs, outputs, rows, answers)
 
 
 def _upper(rows):
@@ -46,15 +46,15 @@ def _pair(rows):
 PAIR = {"source": STRING, "target": STRING}
 SIGNATURES = {
     "serving_default": signature_of(
-        {"text": STRING}, {"translation": (STRING, [-1]), "rows": (INTEGER, [-1])}, _upper
+        {"text": STRING}, {"translation": STRING, "rows": INTEGER}, _upper
     ),
-    "pair": signature_of(PAIR, {"joined": (STRING, [-1])}, _pair),
+    "pair": signature_of(PAIR, {"joined": STRING}, _pair),
     "numbers": signature_of(
         {"count": INTEGER, "share": FLOAT},
-        {"counts": (INTEGER, [-1]), "shares": (FLOAT, [-1, -1])},
+        {"counts": INTEGER, "shares": FLOAT},
         lambda rows: [{"counts": count, "shares": [share] * count} for count, share in rows],
     ),
-    "wait": signature_of({"seconds": FLOAT}, {"steps": (INTEGER, [-1])}, _wait),
+    "wait": signature_of({"seconds": FLOAT}, {"steps": INTEGER}, _wait),
 }
 
 

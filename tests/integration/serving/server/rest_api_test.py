@@ -1,6 +1,5 @@
 """The server answers as TensorFlow Serving does, and refuses everything else without harm."""
 
-import asyncio
 import contextlib
 import json
 import re
@@ -12,7 +11,6 @@ from urllib.parse import quote
 import pytest
 
 from nmt_zoo.serving.server import json_tensors
-from nmt_zoo.serving.server.web_page import routes
 from tests.integration.serving.server.example import example_model, running
 
 MODEL = "/v1/models/example"
@@ -45,17 +43,6 @@ def test_the_status_is_that_of_tensorflow_serving(client):
         assert client.send("GET", path).json() == {"model_version_status": [expected]}
 
 
-def test_the_metadata_describe_the_signatures(client):
-    found = client.send("GET", f"{MODEL}/metadata").json()
-    assert found["model_spec"] == {"name": "example", "signature_name": "", "version": "1"}
-    signatures = found["metadata"]["signature_def"]["signature_def"]
-    shares = signatures["numbers"]["outputs"]["shares"]
-    assert shares["dtype"] == "DT_FLOAT"
-    sizes = [dim["size"] for dim in shares["tensor_shape"]["dim"]]
-    assert sizes == ["-1", "-1"] and shares["tensor_shape"]["unknown_rank"] is False
-    assert signatures["pair"]["method_name"] == "tensorflow/serving/predict"
-
-
 def nested(depth):
     return b'{"instances": ' + b"[" * depth + b"]" * depth + b"}"
 
@@ -71,44 +58,29 @@ MALFORMED = {
     "no JSON": (400, b"hello"),
     "JSON that breaks off": (400, b'{"instances": ["a"'),
     "text after JSON": (400, b'{"instances": ["a"]} x'),
-    "a list": (400, ["a"]),
-    "a number": (400, b"7"),
     "null": (400, b"null"),
     "no inputs": (400, {}),
     "rows and columns": (400, {"instances": ["a"], "inputs": ["a"]}),
     "no rows": (400, {"instances": []}),
-    "an object for rows": (400, {"instances": {"text": "a"}}),
     "a string for rows": (400, {"instances": "a"}),
     "numbers for text": (400, {"instances": [1, 2]}),
-    "null for text": (400, {"instances": [None]}),
-    "a truth value for text": (400, {"instances": [True]}),
     "NaN for text": (400, b'{"instances": [NaN]}'),
-    "lists for text": (400, {"instances": [["a"]]}),
-    "lists and texts": (400, {"instances": ["a", ["b"]]}),
     "objects and texts": (400, {"instances": [{"text": "a"}, "b"]}),
     "texts and objects": (400, {"instances": ["a", {"text": "b"}]}),
     "a scalar in columns": (400, {"inputs": "a"}),
     "an input with another name": (400, {"instances": [{"source": "a"}]}),
     "one input too many": (400, {"instances": [{"text": "a", "more": "b"}]}),
-    "a column too many": (400, {"inputs": {"text": ["a"], "more": ["b"]}}),
     "a missing column": (400, {"inputs": {}}),
     "a plain list for two inputs": (400, {"signature_name": "pair", "instances": ["a"]}),
-    "a plain column for two inputs": (400, {"signature_name": "pair", "inputs": ["a"]}),
     "columns of different lengths": (
         400,
         {"signature_name": "pair", "inputs": {"source": ["a", "b"], "target": ["c", "d", "e"]}},
     ),
     "an unknown signature": (400, {**GOOD, "signature_name": "nothing"}),
     "a number for the signature": (400, {**GOOD, "signature_name": 7}),
-    "a path for the signature": (400, {**GOOD, "signature_name": "../../etc/passwd"}),
-    "bad base64": (400, {"instances": [{"b64": "a"}]}),
-    "base64 that is not ASCII": (400, {"instances": [{"b64": "ü"}]}),
-    "a number for base64": (400, {"instances": [{"b64": 7}]}),
-    "base64 and more": (400, {"instances": [{"b64": "YQ==", "c": 1}]}),
     "text that is not UTF-8": (400, b'{"instances": ["\xff"]}'),
     "UTF-16": (400, '{"instances": ["a"]}'.encode("utf-16")),
     "half a surrogate pair": (400, rb'{"instances": ["\ud800"]}'),
-    "half a surrogate pair in a key": (400, rb'{"instances": [{"\ud800": "a"}]}'),
     "half a surrogate pair for the signature": (
         400,
         rb'{"instances": ["a"], "signature_name": "\ud800"}',
@@ -120,7 +92,6 @@ MALFORMED = {
     "a decimal for a whole number": (400, numbers(count=[1.0])),
     "a truth value for a number": (400, numbers(count=[True])),
     "a string for a number": (400, numbers(share=["0"])),
-    "a list for a number": (400, numbers(share=[[0]])),
     "a line that the model refuses": (400, {"instances": ["a", "bad"]}),
     "too many lines": (400, {"instances": ["a"] * 9}),
     "a body that is too large": (413, {"instances": ["a" * 5000]}),
@@ -143,9 +114,7 @@ def test_a_malformed_request_is_refused_in_json(name, client):
 ADDRESSES = {
     ("GET", "/v1/models"): 400,
     ("GET", "/v1/models/nothing"): 404,
-    ("GET", "/v1/models/nothing/metadata"): 404,
     ("GET", f"{MODEL}/versions/2"): 404,
-    ("GET", f"{MODEL}/versions/2/metadata"): 404,
     ("GET", f"{MODEL}/versions/x"): 400,
     ("GET", f"{MODEL}/versions/99999999999999999999999"): 400,
     ("GET", PREDICT): 400,
@@ -153,11 +122,7 @@ ADDRESSES = {
     ("POST", "/v1/models/nothing:predict"): 404,
     ("POST", f"{MODEL}/versions/2:predict"): 404,
     ("POST", f"{MODEL}:classify"): 400,
-    ("POST", f"{MODEL}:regress"): 400,
-    ("POST", f"{MODEL}:train"): 400,
     ("PUT", PREDICT): 400,
-    ("DELETE", MODEL): 400,
-    ("OPTIONS", PREDICT): 400,
     ("POST", "/"): 405,
     ("POST", "/attention"): 400,
     ("GET", "/attention"): 405,
@@ -165,8 +130,6 @@ ADDRESSES = {
     ("GET", "/static/"): 404,
     ("GET", "/static/../rest_api.py"): 404,
     ("GET", "/static/..%2frest_api.py"): 404,
-    ("GET", "/static/%2e%2e/rest_api.py"): 404,
-    ("GET", "//etc/passwd"): 404,
     ("GET", "/v1/../serve.py"): 400,
     ("GET", "/%00"): 404,
     ("GET", "/v1/models/%ff"): 404,
@@ -176,9 +139,9 @@ ADDRESSES = {
 
 @pytest.mark.parametrize(("method", "path"), ADDRESSES)
 def test_a_strange_address_is_refused(method, path, client):
-    found = client.send(method, path, json.dumps(GOOD).encode() if method == "POST" else None)
-    assert found.status == ADDRESSES[method, path], found.body
-    assert list(found.json()) == ["error"] and len(found.json()["error"]) < 600
+    answer = client.send(method, path, json.dumps(GOOD).encode() if method == "POST" else None)
+    assert answer.status == ADDRESSES[method, path], answer.body
+    assert list(answer.json()) == ["error"] and len(answer.json()["error"]) < 600
 
 
 POST = b"POST %b HTTP/1.1\r\nHost: localhost\r\n" % PREDICT.encode()
@@ -186,21 +149,18 @@ NOT_HTTP = {
     "a word": b"hello\r\n\r\n",
     "no host": b"GET / HTTP/1.1\r\n\r\n",
     "two hosts": b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
-    "too many spaces": b"GET  /  HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "an address that is not ASCII": b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "a header without a name": b"GET / HTTP/1.1\r\nHost: localhost\r\n: x\r\n\r\n",
     "the beginning of TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
     "a chunk of zz bytes": POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n\r\n",
-    "a negative length": POST + b"Content-Length: -1\r\n\r\n",
     "two lengths": POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
 }
 
 
 @pytest.mark.parametrize("name", NOT_HTTP)
 def test_bytes_that_are_not_http_are_refused(name, client):
-    found = client.raw(NOT_HTTP[name])
-    assert found.split(b"\r\n")[0].split(b" ")[1] in (b"400", b"403"), found
-    assert b"Traceback" not in found
+    answer = client.raw(NOT_HTTP[name])
+    assert answer.split(b"\r\n")[0].split(b" ")[1] in (b"400", b"403"), answer
+    assert b"Traceback" not in answer
     assert works(client)
 
 
@@ -211,15 +171,13 @@ def test_a_client_that_goes_away_harms_no_other(client):
 
 
 def test_a_body_without_a_length_is_limited_too(client):
-    found = client.send("POST", PREDICT, iter([b"x" * 4096] * 4))
-    assert found.status == 413
+    assert client.send("POST", PREDICT, iter([b"x" * 4096] * 4)).status == 413
 
 
 @pytest.mark.parametrize(
     ("status", "headers"),
     [
         (200, {"Host": "localhost:1234"}),
-        (200, {"Host": "LOCALHOST"}),
         (200, {"Host": "192.168.1.7:8501"}),
         (200, {"Host": "[::1]:8501"}),
         (200, {"Host": "Model.Example:8501"}),
@@ -227,52 +185,40 @@ def test_a_body_without_a_length_is_limited_too(client):
         (200, {"Host": "model.example", "Origin": "https://model.example"}),
         (403, {"Host": "stranger.example"}),
         (403, {"Host": "localhost.stranger.example"}),
-        (403, {"Host": "127.0.0.1.stranger.example"}),
-        (403, {"Host": "localhost@stranger.example"}),
         (403, {"Host": "2130706433"}),
         (403, {"Host": ""}),
         (403, {"Host": "localhost", "Origin": "http://stranger.example"}),
         (403, {"Host": "localhost:8501", "Origin": "http://localhost:8502"}),
         (403, {"Host": "localhost", "Origin": "null"}),
-        (403, {"Host": "localhost", "Origin": "http://localhost.stranger.example"}),
     ],
 )
 def test_requests_of_other_sites_are_not_answered(status, headers, client):
-    for found in (client.predict(GOOD, **headers), client.send("GET", "/", **headers)):
-        assert found.status == status
-        assert status == 200 or "error" in found.json()
+    for answer in (client.predict(GOOD, **headers), client.send("GET", "/", **headers)):
+        assert answer.status == status
+        assert status == 200 or "error" in answer.json()
 
 
 def test_answers_cannot_be_read_by_or_framed_in_other_pages(client):
-    for found in (client.send("GET", "/"), client.send("GET", "/nothing"), client.predict(GOOD)):
-        assert "access-control-allow-origin" not in found.headers and "server" not in found.headers
-        assert found.headers["x-content-type-options"] == "nosniff"
-        policy = found.headers["content-security-policy"]
+    for answer in (client.send("GET", "/"), client.send("GET", "/nothing"), client.predict(GOOD)):
+        assert not {"access-control-allow-origin", "server"} & answer.headers.keys()
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
         assert "unsafe" not in policy
-
-
-def test_the_page_shows_a_hostile_model_name_as_text():
-    (response,) = [page.endpoint for page in routes('<script>"x"', 4) if page.path == "/"]
-    page = asyncio.run(response(None)).body.decode()
-    assert '<script>"x"' not in page and "&lt;script&gt;&quot;x&quot;" in page
 
 
 def test_requests_at_the_same_time_have_their_own_answers(client):
     lines = [[f"{i} {j}" for j in range(1 + i % 3)] for i in range(48)]
     with ThreadPoolExecutor(16) as threads:
-        found = [
-            answer.json()
-            for answer in threads.map(client.predict, ({"inputs": some} for some in lines))
-        ]
-    assert [each["outputs"]["translation"] for each in found] == lines
+        answers = [*threads.map(client.predict, ({"inputs": of_request} for of_request in lines))]
+    assert [answer.json()["outputs"]["translation"] for answer in answers] == lines
 
 
 def test_more_requests_than_allowed_are_asked_to_come_again():
     def answer_other_than(status):
-        while (found := client.predict(GOOD)).status == status:
+        while (answer := client.predict(GOOD)).status == status:
             pass  # The server has not read all that the others did.
-        return found
+        return answer
 
     with running(max_requests=2) as client, contextlib.ExitStack() as others:
         for _ in range(2):  # Clients that do not end their requests.
@@ -287,8 +233,8 @@ def test_more_requests_than_allowed_are_asked_to_come_again():
 
 def test_a_request_that_takes_too_long_is_given_up():
     with running(timeout_seconds=0.5) as client:
-        found = client.predict({"signature_name": "wait", "inputs": [2.0]})
-        assert found.status == 504 and "error" in found.json()
+        answer = client.predict({"signature_name": "wait", "inputs": [2.0]})
+        assert answer.status == 504 and "error" in answer.json()
         with socket.create_connection(("127.0.0.1", client.port)) as connection:
             connection.sendall(POST + b"Content-Length: 100\r\n\r\n{")
             assert connection.recv(100).startswith(b"HTTP/1.1 408 ")
@@ -325,8 +271,7 @@ def test_every_request_has_a_line_in_the_log(monkeypatch):
         client.predict(GOOD, Origin="http://stranger.example")
         monkeypatch.setattr(json_tensors, "answer", fail)
         client.predict(GOOD)
-    found = [re.fullmatch(r"(.*) \d+ ms", line)[1] for line in lines]
-    assert found == [
+    assert [re.fullmatch(r"(.*) \d+ ms", line)[1] for line in lines] == [
         f"POST {PREDICT} 200",
         "GET / 200",
         "GET /static/server.js 200",
@@ -338,9 +283,10 @@ def test_every_request_has_a_line_in_the_log(monkeypatch):
     ]
 
 
-def test_a_model_of_any_name_is_found():
-    name = "tür\\x"
+def test_a_model_of_any_name_is_found_and_its_name_is_text_in_the_page():
+    name = 'tür\\<script>"x"'
     with running(example_model(name)) as client:
-        found = client.predict(GOOD, f"/v1/models/{quote(name)}:predict")
-        assert found.status == 200, found.body
-        assert client.send("GET", f"/v1/models/{quote(name)}/metadata").status == 200
+        answer = client.predict(GOOD, f"/v1/models/{quote(name)}:predict")
+        assert answer.status == 200, answer.body
+        page = client.send("GET", "/").body.decode()
+    assert '<script>"x"' not in page and "&lt;script&gt;&quot;x&quot;" in page

@@ -1,6 +1,7 @@
 """Parts of lines that are copied: hidden before translation, and put back once each."""
 
 import string
+from types import SimpleNamespace
 
 import keras
 import pytest
@@ -149,7 +150,9 @@ def test_every_translation_has_each_part_once_whatever_the_model(tokenizer):
 
 def test_models_that_copy_keep_new_characters_unless_asked_not_to(tokenizer, tmp_path):
     def keeps(copies, **given):
-        return "keep" in translator_options(given, None, tokenizer, copies)
+        options = {"copy_share": copies, "context_sentences": 0}
+        directory = SimpleNamespace(config=lambda: {"options": options})
+        return "keep" in translator_options(given, None, tokenizer, [directory])
 
     (tmp_path / "words").write_text("dog\n")
     assert keeps(True) and keeps(False, keep="technical") and not keeps(False)
