@@ -111,7 +111,7 @@ def answer(
 
 
 def _padded(values, dtype):
-    """Returns the values of all rows for JSON; of lists, the shorter ones are filled with "" or 0."""
+    """Returns the values of all rows for JSON; shorter lists are filled with "" or 0."""
     if dtype == FLOAT:  # The shortest decimals, 0.1 and not 0.10000000149.
         values = [np.array(value, "f4").astype("U32").astype("f8").tolist() for value in values]
     if not any(isinstance(value, list) for value in values):
