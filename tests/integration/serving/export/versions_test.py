@@ -29,14 +29,17 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_version_has_the_number_after_the_largest(tmp_path):
+def test_a_version_has_the_number_after_the_largest_and_can_be_read_as_its_folder(tmp_path):
     folder = tmp_path / "new" / "x"
     assert write_version(folder, "a") == folder / "1"
     (folder / "9").mkdir()
     (folder / "notes").write_text("")
+    # What a killed export left is removed and not published.
+    (folder / ".unfinished-1" / "assets").mkdir(parents=True)
     assert write_version(folder, "b") == folder / "10"
     assert (folder / "10" / "model").read_text() == "b"
     assert names(folder) == ["1", "10", "9", "notes"]
+    assert (folder / "10").stat().st_mode == folder.stat().st_mode
 
 
 def test_two_exports_at_once_become_two_versions(tmp_path):
@@ -52,14 +55,6 @@ def test_two_exports_at_once_become_two_versions(tmp_path):
     assert [(tmp_path / n / "model").read_text() for n in "12"] == ["first", "second"]
 
 
-def test_what_a_killed_export_left_is_removed_and_not_published(tmp_path):
-    left = tmp_path / ".unfinished-1" / "assets"
-    left.mkdir(parents=True)
-    (left / "junk").write_text("junk")
-    write_version(tmp_path, "a")
-    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["1", "1/model"]
-
-
 def test_an_export_that_fails_leaves_nothing(tmp_path):
     (tmp_path / "old").mkdir()
     for folder in (tmp_path / "old", tmp_path / "new"):
@@ -67,8 +62,3 @@ def test_an_export_that_fails_leaves_nothing(tmp_path):
             (unfinished / "model").write_text("half")
             raise ZeroDivisionError
     assert list(tmp_path.rglob("*")) == [tmp_path / "old"]
-
-
-def test_a_version_can_be_read_by_all_that_may_read_its_folder(tmp_path):
-    folder = tmp_path / "x"
-    assert write_version(folder, "a").stat().st_mode == folder.stat().st_mode

@@ -43,9 +43,9 @@ def answers(requests, seconds=60.0, max_rows=64):
 
 def test_waiting_requests_are_answered_together_and_as_if_alone():
     lines = [[f"line {i} {j}" for j in range(1 + i % 4)] for i in range(16)]
-    answered = answers([(upper, some) for some in lines])
+    answered = answers([(upper, of_request) for of_request in lines])
     assert [[text for text, _ in rows] for rows in answered] == [
-        [line.upper() for line in some] for some in lines
+        [line.upper() for line in of_request] for of_request in lines
     ]
     # The first found the thread idle; all others, 39 rows, waited for it.
     assert {size for rows in answered[1:] for _, size in rows} == {39}
