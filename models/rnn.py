@@ -27,6 +27,7 @@ from nmt_zoo.models.base import (
     settings_of,
 )
 from nmt_zoo.models.layers.attention_scores import SCORES
+from nmt_zoo.models.layers.composite import Composite, Dense
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import Embedding
 from nmt_zoo.models.layers.masks import padding_mask
@@ -35,7 +36,7 @@ from nmt_zoo.models.layers.recurrent_decoder import RecurrentDecoder
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
-class RecurrentTranslationModel(TranslationModel):
+class RecurrentTranslationModel(Composite, TranslationModel):
     """A recurrent encoder and a recurrent decoder, with or without attention between them.
 
     Raises `SettingError` at a setting out of its range.
@@ -126,29 +127,54 @@ class RecurrentTranslationModel(TranslationModel):
         _check_settings(settings)
         self.reverse_source = reverse_source
         self.memory_width = _memory_width(settings)
-        self.source_embedding = self._embedding(source_vocab_size, "source_embedding")
-        self.target_embedding = self._embedding(target_vocab_size, "target_embedding")
         policy = self.dtype_policy
+        self.source_embedding, self.target_embedding = (
+            Embedding(
+                size,
+                embedding_width,
+                embeddings_initializer=keras.initializers.RandomUniform(-0.1, 0.1),
+                name=f"{side}_embedding",
+                dtype=policy,
+            )
+            for side, size in (("source", source_vocab_size), ("target", target_vocab_size))
+        )
         self.embedding_dropout = Dropout(embedding_dropout, name="embedding_dropout", dtype=policy)
         self.encoder_dropout = Dropout(dropout, name="encoder_dropout", dtype=policy)
-        self.convolution = (
-            keras.layers.Conv1D(
-                embedding_width, convolution_width, padding="same", name="convolution", dtype=policy
+        self.convolution = None
+        if convolution_width:
+            sizes = embedding_width, convolution_width
+            self.convolution = keras.layers.Conv1D(
+                *sizes, padding="same", name="convolution", dtype=policy
             )
-            if convolution_width
-            else None
-        )
         self.decoder = RecurrentDecoder(settings, self.memory_width, name="decoder", dtype=policy)
         if one_network:
             self.encoder_layers = [*self.decoder.stack]
         else:
-            self.encoder_layers = [self._encoder_layer(i) for i in range(num_encoder_layers)]
-        self.start_projections = self._start_projections()
-        self.output_layer = keras.layers.Dense(target_vocab_size, name="output", dtype=policy)
+            layer = BidirectionalLayer if bidirectional else RecurrentLayer
+            widths = [embedding_width, *[self.memory_width] * (num_encoder_layers - 1)]
+            options = {"forget_bias": forget_bias, "dtype": policy}
+            self.encoder_layers = [
+                layer(cell, width, encoder_units, name=f"encoder_{i}", **options)
+                for i, width in enumerate(widths)
+            ]
+        has_tanh = initial_state == "projected_tanh"
+        num_starts = num_decoder_layers * self.decoder.num_states
+        self.start_projections = [
+            Dense(
+                self.memory_width,
+                decoder_units,
+                activation="tanh" if has_tanh else None,
+                use_bias=has_tanh,
+                name=f"start_{index}",
+                dtype=policy,
+            )
+            for index in range(num_starts if initial_state.startswith("projected") else 0)
+        ]
+        self.output_layer = Dense(decoder_units, target_vocab_size, name="output", dtype=policy)
         self.lexical_hidden = self.lexical_output = None
         if lexical:
             # Without biases, because the paper's second output bias would only add to the first.
-            matrix = partial(keras.layers.Dense, use_bias=False, dtype=policy)
+            matrix = partial(Dense, embedding_width, use_bias=False, dtype=policy)
             self.lexical_hidden = matrix(embedding_width, name="lexical_hidden")
             self.lexical_output = matrix(target_vocab_size, name="lexical_output")
         self.build()
@@ -162,60 +188,10 @@ class RecurrentTranslationModel(TranslationModel):
         is_additive = self.settings["score"] == "additive"
         return 0, (self.settings["rank"] or self.settings["decoder_units"]) if is_additive else 1
 
-    def _embedding(self, vocab_size, name):
-        return Embedding(
-            vocab_size,
-            self.settings["embedding_width"],
-            embeddings_initializer=keras.initializers.RandomUniform(-0.1, 0.1),
-            name=name,
-            dtype=self.dtype_policy,
-        )
-
-    def _encoder_layer(self, index):
-        settings = self.settings
-        layer = BidirectionalLayer if settings["bidirectional"] else RecurrentLayer
-        return layer(
-            settings["cell"],
-            self.memory_width if index else settings["embedding_width"],
-            settings["encoder_units"],
-            forget_bias=settings["forget_bias"],
-            name=f"encoder_{index}",
-            dtype=self.dtype_policy,
-        )
-
-    def _start_projections(self):
-        kind = self.settings["initial_state"]
-        if not kind.startswith("projected"):
-            return []
-        with_tanh = kind == "projected_tanh"
-        return [
-            keras.layers.Dense(
-                self.settings["decoder_units"],
-                activation="tanh" if with_tanh else None,
-                use_bias=with_tanh,
-                name=f"start_{index}",
-                dtype=self.dtype_policy,
-            )
-            for index in range(len(self.decoder.stack) * self.decoder.num_states)
-        ]
-
     def build(self, input_shape: Any = None) -> None:
-        if self.built:
-            return
-        embedding_width = self.settings["embedding_width"]
-        for layer in (self.source_embedding, self.target_embedding):
-            layer.build((None, None))
-        self.decoder.build()
-        for layer in self.encoder_layers:
-            if not layer.built:
-                layer.build()
-        for layer in self.start_projections:
-            layer.build((None, self.memory_width))
-        self.output_layer.build((None, None, self.settings["decoder_units"]))
-        for layer in (self.convolution, self.lexical_hidden, self.lexical_output):
-            if layer is not None:
-                layer.build((None, None, embedding_width))
-        self.built = True
+        if self.convolution is not None:
+            self.convolution.build((None, None, self.settings["embedding_width"]))
+        super().build()
 
     def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
         """Context, in the order of reading: `source_mask [B, S]`; the attention's `keys`, `values`.

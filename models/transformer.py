@@ -29,17 +29,23 @@ from nmt_zoo.models.base import (
     shift_right,
 )
 from nmt_zoo.models.layers.attention import MAX_DISTANCE, POSITIONS
-from nmt_zoo.models.layers.blocks import ACTIVATIONS
 from nmt_zoo.models.layers.caches import padded
+from nmt_zoo.models.layers.composite import Composite, Dense
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import TokenEmbedding
 from nmt_zoo.models.layers.masks import padding_mask
-from nmt_zoo.models.layers.stacks import Decoder, Encoder, StackInput
+from nmt_zoo.models.layers.transformer_layers import (
+    ACTIVATIONS,
+    Decoder,
+    Encoder,
+    StackInput,
+    distinct,
+)
 from nmt_zoo.models.transformer_settings import NORM_EPSILON
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
-class Transformer(TranslationModel):
+class Transformer(Composite, TranslationModel):
     """Encoder and decoder stacks of self-attention (figure 1 of the paper).
 
     Raises `SettingError` at a setting out of its range.
@@ -71,8 +77,8 @@ class Transformer(TranslationModel):
         scale_embeddings: whether embeddings are multiplied by the square root of the width.
         norm_embeddings: whether each stack normalises its input (Liu et al. 2020, mBART).
         norm_epsilon: number that each layer normalisation adds to the variance, above 0.
-        activation: of the feed-forward sub-layers, of `blocks.ACTIVATIONS`: "relu" as published,
-            "gelu" or "swish".
+        activation: of the feed-forward sub-layers: "relu" as published, "gelu" or "swish", see
+            `transformer_layers.ACTIVATIONS`.
         output_bias: whether each target token has a bias that is added to its logit.
         share_layers: "none" as published, or the order in which the layers of each stack use
             `distinct_layers` sets of weights (Takase and Kiyono 2021). With 2 sets and 4 layers:
@@ -133,7 +139,7 @@ class Transformer(TranslationModel):
             else embedding(source_vocab_size, name="source_embedding")
         )
         self.output_layer = (
-            keras.layers.Dense(target_vocab_size, use_bias=output_bias, name="output", dtype=policy)
+            Dense(width, target_vocab_size, use_bias=output_bias, name="output", dtype=policy)
             if tie_embeddings == "none"
             else None
         )
@@ -147,20 +153,11 @@ class Transformer(TranslationModel):
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
-        if self.built:
-            return
-        self.target_embedding.build()
-        if self.source_embedding is not self.target_embedding:
-            self.source_embedding.build()
-        for layer in (self.source_input, self.target_input, self.encoder, self.decoder):
-            layer.build()
-        if self.output_layer is not None:
-            self.output_layer.build((None, None, self.width))
-        elif self.settings["output_bias"]:
+        if self.settings["output_bias"] and self.output_layer is None:
             self.output_bias = self.add_weight(
                 name="output_bias", shape=(self.target_vocab_size,), initializer="zeros"
             )
-        self.built = True
+        super().build()
 
     def _encode(self, source_ids, training):
         source_mask = padding_mask(source_ids, self.pad_id)
@@ -194,11 +191,12 @@ class Transformer(TranslationModel):
         if self.output_layer is None:
             # Products of a few rows with a transposed matrix take up to 15 times as long.
             self.precomputed_output = Precomputed(self.output_weights()[0])
-        self.decoder.precompute()
+        for layer in distinct(self.decoder.layers):
+            layer.self_attention.precompute()
 
     def precomputed(self) -> list[Precomputed]:
-        output = [] if self.precomputed_output is None else [self.precomputed_output]
-        return [*output, *self.decoder.precomputed()]
+        joined = [layer.self_attention.joined for layer in distinct(self.decoder.layers)]
+        return [tensors for tensors in (self.precomputed_output, *joined) if tensors is not None]
 
     def output_weights(self) -> tuple[Tensor, Tensor | None]:
         """Returns the output layer's weights, or the transposed target embeddings (section 3.4)."""

@@ -23,11 +23,12 @@ from nmt_zoo.models.base import (
     shift_right,
 )
 from nmt_zoo.models.layers.attention_scores import SourceAttention
-from nmt_zoo.models.layers.blocks import FeedForward
 from nmt_zoo.models.layers.caches import appended, padded, seen
+from nmt_zoo.models.layers.composite import Composite, Dense
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import Embedding
 from nmt_zoo.models.layers.masks import causal_mask, padding_mask
+from nmt_zoo.models.layers.transformer_layers import FeedForward
 
 
 def _attention(width, name, dtype):
@@ -37,7 +38,7 @@ def _attention(width, name, dtype):
     )
 
 
-class SimpleLayer(keras.layers.Layer):
+class SimpleLayer(Composite, keras.layers.Layer):
     """Self-attention, then `FFN(x) + x`; its query and key matrices start equal."""
 
     def __init__(self, width: int, ffn_width: int, dropout: float, **kwargs: Any) -> None:
@@ -55,9 +56,7 @@ class SimpleLayer(keras.layers.Layer):
         start = keras.initializers.RandomNormal(stddev=1 / self.width)
         self.self_attention.query.kernel_initializer = start
         self.self_attention.memory.kernel_initializer = start
-        self.self_attention.build()
-        self.feed_forward.build()
-        self.built = True
+        super().build()
 
     def call(
         self, x: Tensor, attention_mask: Tensor, training: bool | None = None
@@ -86,7 +85,7 @@ class SimpleLayer(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
-class SimpleTransformer(TranslationModel):
+class SimpleTransformer(Composite, TranslationModel):
     """Stacks of single-head self-attention, joined by one attention to the source.
 
     Source: `v_j = E(f_j) + P(j)`; each layer `h = SelfAttention(v)`, `h' = FFN(h) + h`. The target
@@ -146,7 +145,7 @@ class SimpleTransformer(TranslationModel):
         self.encoder_layers = layers("encoder", num_encoder_layers)
         self.decoder_layers = layers("decoder", num_decoder_layers)
         self.cross_attention = _attention(width, "cross_attention", policy)
-        self.output_layer = keras.layers.Dense(target_vocab_size, name="output", dtype=policy)
+        self.output_layer = Dense(width, target_vocab_size, name="output", dtype=policy)
         self.build()
 
     def _embedding(self, size, name):
@@ -155,17 +154,6 @@ class SimpleTransformer(TranslationModel):
         return Embedding(
             size, self.width, embeddings_initializer=start, name=name, dtype=self.dtype_policy
         )
-
-    def build(self, input_shape: Any = None) -> None:
-        if self.built:
-            return
-        for layer in (
-            *(self.source_embedding, self.target_embedding, self.source_positions, self.positions),
-            *(*self.encoder_layers, *self.decoder_layers, self.cross_attention),
-        ):
-            layer.build()
-        self.output_layer.build((None, None, self.width))
-        self.built = True
 
     def _embed(self, words, positions, ids, first=0, training=None):
         """`[B, T]` ids at positions from `first` on -> `[B, T, D]`."""

@@ -157,7 +157,7 @@ def _never_end(model):
     """
     from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 
-    norm = model.decoder.norm or model.decoder.layers[-1].around_feed_forward.norm
+    norm = model.decoder.norm or model.decoder.layers[-1].around[-1].norm
     for weight, first in ((norm.gamma, 0.0), (norm.beta, 1.0)):
         weight.assign([first, *np.array(weight)[1:]])
     embeddings = np.array(model.target_embedding.embeddings)

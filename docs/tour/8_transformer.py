@@ -16,9 +16,10 @@ import inspect
 from pathlib import Path
 
 import nmt_zoo
-from nmt_zoo.models.layers.blocks import DecoderLayer, EncoderLayer
+from nmt_zoo.models.layers.transformer_layers import DecoderLayer, Encoder, EncoderLayer, Residual
 
 place = Path("runs/tour/8")
+print(inspect.getsource(Residual.enter), inspect.getsource(Residual.leave), sep="\n")
 print(inspect.getsource(EncoderLayer.call))
 print(inspect.getsource(DecoderLayer.call))
 
@@ -29,7 +30,6 @@ print(inspect.getsource(DecoderLayer.call))
 import numpy as np
 
 from nmt_zoo.models import preset_settings
-from nmt_zoo.models.layers.stacks import Encoder
 
 settings = preset_settings("transformer_base", width=32, num_heads=4, ffn_width=64)
 encoder = Encoder(settings, num_layers=2)

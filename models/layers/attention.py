@@ -4,6 +4,7 @@ Vaswani et al. 2017, "Attention Is All You Need", section 3.2, equation 1 and fi
 positions: Shaw et al. 2018, "Self-Attention with Relative Position Representations".
 """
 
+from functools import partial
 from typing import Any
 
 import keras
@@ -11,6 +12,7 @@ from keras import ops
 
 from nmt_zoo.models.base import Precomputed, Tensor, dense_weights
 from nmt_zoo.models.layers.caches import appended, seen
+from nmt_zoo.models.layers.composite import Composite, Dense
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import SINUSOIDS, rotate
 from nmt_zoo.models.layers.masks import causal_mask, masked_softmax
@@ -21,7 +23,7 @@ MAX_DISTANCE = 16  # Shaw et al. 2018, section 4.1: k of their base model.
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
-class ScaledDotProductAttention(keras.layers.Layer):
+class ScaledDotProductAttention(Composite, keras.layers.Layer):
     """`softmax(Q K^T / sqrt(d)) V`, equation 1 of Vaswani et al. 2017.
 
     `dropout`, the share of the weights that training drops, is in [0, 1). Without `scaled`, scores
@@ -38,9 +40,6 @@ class ScaledDotProductAttention(keras.layers.Layer):
         super().__init__(**kwargs)
         self.scaled = scaled
         self.weight_dropout = Dropout(dropout, dtype="float32", name="dropout")
-
-    def build(self, query_shape: Any = None) -> None:
-        self.built = True
 
     def call(
         self,
@@ -99,13 +98,13 @@ class RelativeAttention(ScaledDotProductAttention):
         self.max_distance = max_distance
         self.sees_future = sees_future
 
-    def build(self, query_shape: Any = None) -> None:
+    def build(self, input_shape: Any = None) -> None:
         count = self.max_distance * (2 if self.sees_future else 1) + 1
         self.key_vectors, self.value_vectors = (
             self.add_weight(name=name, shape=(count, self.size), initializer="glorot_uniform")
             for name in ("key_vectors", "value_vectors")
         )
-        super().build(query_shape)
+        super().build(input_shape)
 
     def scores(self, query: Tensor, key: Tensor, first: Tensor | None = None) -> Tensor:
         sizes = ops.shape(query)[2], ops.shape(key)[2]
@@ -127,7 +126,7 @@ class RelativeAttention(ScaledDotProductAttention):
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
-class MultiHeadAttention(keras.layers.Layer):
+class MultiHeadAttention(Composite, keras.layers.Layer):
     """Attention in H subspaces at once, section 3.2.2 of Vaswani et al. 2017.
 
     Args:
@@ -164,28 +163,15 @@ class MultiHeadAttention(keras.layers.Layer):
         self.width = width
         self.num_heads = num_heads
         self.positions = positions
-        self.max_distance = max_distance
-        self.query = keras.layers.Dense(width, name="query", dtype=self.dtype_policy)
-        self.key = keras.layers.Dense(width, name="key", dtype=self.dtype_policy)
-        self.value = keras.layers.Dense(width, name="value", dtype=self.dtype_policy)
-        self.output_projection = keras.layers.Dense(width, name="output", dtype=self.dtype_policy)
-        common = {
-            "dropout": dropout,
-            "scaled": scaled,
-            "name": "attention",
-            "dtype": self.dtype_policy,
-        }
-        self.attention = (
-            RelativeAttention(width // num_heads, max_distance, self.sees_future, **common)
-            if positions == "relative"
-            else ScaledDotProductAttention(**common)
+        dtype = self.dtype_policy
+        self.query, self.key, self.value, self.output_projection = (
+            Dense(width, width, name=name, dtype=dtype)
+            for name in ("query", "key", "value", "output")
         )
-
-    def build(self, query_shape: Any = None) -> None:
-        for projection in (self.query, self.key, self.value, self.output_projection):
-            projection.build((None, None, self.width))
-        self.attention.build()
-        self.built = True
+        kind = ScaledDotProductAttention
+        if positions == "relative":
+            kind = partial(RelativeAttention, width // num_heads, max_distance, self.sees_future)
+        self.attention = kind(dropout=dropout, scaled=scaled, name="attention", dtype=dtype)
 
     def _split_heads(self, x):
         x = ops.reshape(x, (*ops.shape(x)[:2], self.num_heads, self.width // self.num_heads))

@@ -3,20 +3,18 @@
 Luong et al. 2015, section 3.1, and Bahdanau et al. 2015, section 3.1 and appendix A.1.2.
 """
 
+from functools import partial
 from typing import Any
 
 import keras
 from keras import ops
 
 from nmt_zoo.models.base import Tensor, dense_weights
+from nmt_zoo.models.layers.composite import Composite, Dense
 from nmt_zoo.models.layers.masks import masked_softmax
 from nmt_zoo.models.layers.same_shape import matmul, times
 
 SCORES = ("dot", "multiplicative", "reduced_rank", "additive")
-
-
-def _matrix(width, name, dtype, **settings):
-    return keras.layers.Dense(width, use_bias=False, name=name, dtype=dtype, **settings)
 
 
 @ops.custom_gradient
@@ -38,7 +36,7 @@ def _additive(query, keys, vector):
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
-class SourceAttention(keras.layers.Layer):
+class SourceAttention(Composite, keras.layers.Layer):
     """Weights `softmax_s score(h, m_s)` of the memory's vectors m_s for a query h, and their mean.
 
     Scores, none of them scaled, as in the papers:
@@ -78,39 +76,24 @@ class SourceAttention(keras.layers.Layer):
                 f"query_width={query_width}, memory_width={memory_width}"
             )
         self.score = score
-        self.query_width = query_width
-        self.memory_width = memory_width
-        self.rank = rank
-        dtype, rank = self.dtype_policy, rank or query_width
+        rank = rank or query_width
+        matrix = partial(Dense, use_bias=False, dtype=self.dtype_policy)
         # Makes the initial scores, sums of k terms, so small that the softmax is not saturated at
         # first, and neither matrix so small that an update changes all of it. The other scores
         # start small without help. Each layer draws its own values.
-        spread = {
-            "class_name": "VarianceScaling",
-            "config": {"scale": rank**-0.5, "mode": "fan_avg", "distribution": "uniform"},
-        }
+        spread = {"scale": rank**-0.5, "mode": "fan_avg", "distribution": "uniform"}
+        spread = {"class_name": "VarianceScaling", "config": spread}
         self.query = {
-            "reduced_rank": _matrix(rank, "query", dtype, kernel_initializer=spread),
-            "additive": _matrix(rank, "query", dtype),
+            "reduced_rank": matrix(query_width, rank, name="query", kernel_initializer=spread),
+            "additive": matrix(query_width, rank, name="query"),
         }.get(score)
         self.memory = {
-            "multiplicative": _matrix(query_width, "memory", dtype),
-            "reduced_rank": _matrix(rank, "memory", dtype, kernel_initializer=spread),
-            "additive": _matrix(rank, "memory", dtype),
+            "multiplicative": matrix(memory_width, query_width, name="memory"),
+            "reduced_rank": matrix(memory_width, rank, name="memory", kernel_initializer=spread),
+            "additive": matrix(memory_width, rank, name="memory"),
         }.get(score)
-        self.vector = _matrix(1, "vector", dtype) if score == "additive" else None
-        self.value = _matrix(value_width, "value", dtype) if value_width else None
-
-    def build(self, query_shape: Any = None) -> None:
-        for projection, width in (
-            (self.query, self.query_width),
-            (self.memory, self.memory_width),
-            (self.vector, self.rank or self.query_width),
-            (self.value, self.memory_width),
-        ):
-            if projection is not None:
-                projection.build((None, None, width))
-        self.built = True
+        self.vector = matrix(rank, 1, name="vector") if score == "additive" else None
+        self.value = matrix(memory_width, value_width, name="value") if value_width else None
 
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Computes all that depends on `memory [B, S, memory_width]` alone: keys and values.

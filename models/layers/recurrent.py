@@ -12,6 +12,7 @@ import keras
 from keras import ops
 
 from nmt_zoo.models.base import Tensor
+from nmt_zoo.models.layers.composite import Composite
 from nmt_zoo.models.layers.same_shape import add, multiply, where
 
 
@@ -251,7 +252,7 @@ CELLS = {"rnn": RNNCell, "relu": ReLUCell, "gru": GRUCell, "lstm": LSTMCell}
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
-class RecurrentLayer(keras.layers.Layer):
+class RecurrentLayer(Composite, keras.layers.Layer):
     """A cell, one of `CELLS`, that reads a sequence from its first token.
 
     `call` takes whole sequences; `step` takes one position and `fed`. Both give equal results.
@@ -275,10 +276,6 @@ class RecurrentLayer(keras.layers.Layer):
         self.cell = CELLS[cell](
             input_width, units, fed_width, forget_bias, name="cell", dtype=self.dtype_policy
         )
-
-    def build(self, input_shape: Any = None) -> None:
-        self.cell.build()
-        self.built = True
 
     def zero_state(self, batch_size: int | Tensor) -> list[Tensor]:
         """Returns the state before the first token: `num_states` zero tensors `[B, U]`."""
@@ -312,7 +309,7 @@ def _both_ways(forward, backward):
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
-class BidirectionalLayer(keras.layers.Layer):
+class BidirectionalLayer(Composite, keras.layers.Layer):
     """Two layers of U units, one forward, one backward (Schuster and Paliwal 1997)."""
 
     def __init__(
@@ -323,11 +320,6 @@ class BidirectionalLayer(keras.layers.Layer):
         self.forward = RecurrentLayer(cell, input_width, units, name="forward", **settings)
         # Also reads from the first token, of sentences that `call` has reversed.
         self.backward = RecurrentLayer(cell, input_width, units, name="backward", **settings)
-
-    def build(self, input_shape: Any = None) -> None:
-        self.forward.build()
-        self.backward.build()
-        self.built = True
 
     def call(self, x: Tensor, step_mask: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:
         """As `RecurrentLayer.call`; outputs `[B, T, 2U]`, states `[B, 2U]`, forward half first."""

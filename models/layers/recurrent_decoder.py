@@ -7,12 +7,13 @@ from keras import ops
 
 from nmt_zoo.models.base import Tensor, by_hypothesis, by_sentence
 from nmt_zoo.models.layers.attention_scores import SourceAttention
+from nmt_zoo.models.layers.composite import Composite, Dense
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.recurrent import RecurrentLayer, scan_over_time
 from nmt_zoo.models.layers.same_shape import multiply
 
 
-class RecurrentDecoder(keras.layers.Layer):
+class RecurrentDecoder(Composite, keras.layers.Layer):
     """A stack of cells with at most one attention, whose query is the top cell's state.
 
     With h_t the top cell's state at target position t and c_t the context, the mean of the memory
@@ -36,8 +37,8 @@ class RecurrentDecoder(keras.layers.Layer):
         self.units = units
         self.input_feeding = settings["input_feeding"]
         self.attend_before = settings["attend_before"]
-        self.context_width = units if is_sum else memory_width
-        fed_width = self.context_width * self.attend_before + units * self.input_feeding
+        context_width = units if is_sum else memory_width
+        fed_width = context_width * self.attend_before + units * self.input_feeding
         self.stack = [
             RecurrentLayer(
                 settings["cell"],
@@ -63,22 +64,17 @@ class RecurrentDecoder(keras.layers.Layer):
                 dtype=dtype,
             )
             if not is_sum:
-                self.combination = keras.layers.Dense(
-                    units, "tanh", use_bias=False, name="combination", dtype=dtype
+                self.combination = Dense(
+                    context_width + units,
+                    units,
+                    activation="tanh",
+                    use_bias=False,
+                    name="combination",
+                    dtype=dtype,
                 )
         self.dropout = Dropout(settings["dropout"], name="dropout", dtype=dtype)
-        self.output_dropout = Dropout(
-            settings["output_dropout"], name="output_dropout", dtype=dtype
-        )
-
-    def build(self, input_shape: Any = None) -> None:
-        for layer in self.stack:
-            layer.build()
-        if self.attention is not None:
-            self.attention.build()
-        if self.combination is not None:
-            self.combination.build((None, None, self.context_width + self.units))
-        self.built = True
+        rate = settings["output_dropout"]
+        self.output_dropout = Dropout(rate, name="output_dropout", dtype=dtype)
 
     @property
     def num_states(self) -> int:

@@ -6,9 +6,8 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo import models
-from nmt_zoo.models.layers.blocks import distinct
 from nmt_zoo.models.layers.embeddings import PositionalEncoding, sinusoidal_positions
-from nmt_zoo.models.layers.stacks import Decoder, Encoder
+from nmt_zoo.models.layers.transformer_layers import Decoder, Encoder, distinct
 
 SMALL = {"num_encoder_layers": 4, "num_decoder_layers": 3, "width": 16, "num_heads": 2}
 SMALL |= {"ffn_width": 24, "norm": "pre"}

@@ -18,13 +18,9 @@ from nmt_zoo.models.layers.attention import (
     RelativeAttention,
     ScaledDotProductAttention,
 )
-from nmt_zoo.models.layers.blocks import (
-    DecoderLayer,
-    EncoderLayer,
-    LayerNorm,
-)
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import TokenEmbedding, rotate, sinusoidal_positions
+from nmt_zoo.models.layers.transformer_layers import DecoderLayer, EncoderLayer, LayerNorm
 from nmt_zoo.models.transformer_settings import layer_order
 
 B, T, S, D, H, F = 2, 4, 5, 8, 2, 12
@@ -320,7 +316,7 @@ def test_fresh_embeddings_have_unit_variance_after_scaling():
 
 @pytest.mark.parametrize("shape", [(3, D), (B, T, D), (1, 1, D)])
 def test_layer_norm_and_its_gradients_are_those_of_keras(shape):
-    ours, keras_norm = LayerNorm(epsilon=1e-6), keras.layers.LayerNormalization(epsilon=1e-6)
+    ours, keras_norm = LayerNorm(BLOCK), keras.layers.LayerNormalization(epsilon=1e-6)
     x, weight = (single(random(*shape, seed=i)) for i in (0, 1))
     results = []
     for layer in (ours, keras_norm):

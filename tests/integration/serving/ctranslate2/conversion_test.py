@@ -47,7 +47,7 @@ def make_model(kind, eos_logit=8.0, unk_logit=-20.0, **settings):
     for weight in model.trainable_variables:
         weight.assign(weight * 2.5)
     # The first number of the decoder's output becomes 1, so that it multiplies constant logits.
-    norm = model.decoder.norm or model.decoder.layers[-1].around_feed_forward.norm
+    norm = model.decoder.norm or model.decoder.layers[-1].around[-1].norm
     for weight, first in ((norm.gamma, 0.0), (norm.beta, 1.0)):
         weight.assign([first, *np.array(weight)[1:]])
     tied = model.output_layer is None

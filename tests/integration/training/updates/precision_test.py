@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo import models
-from nmt_zoo.models.layers.blocks import LayerNorm
+from nmt_zoo.models.layers.transformer_layers import LayerNorm
 from nmt_zoo.training.ways.gradient.adam import adam
 from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.gradient.precision import PRECISIONS, LossScale, comparison, faster
@@ -170,7 +170,7 @@ def test_a_layer_norm_is_found_in_float32():
     """In 16 bits the error of the mean of these numbers is as large as their differences."""
     x = np.float32([[[100.0, 101.0, 102.0, 103.0]]])
     expected, actual = (
-        LayerNorm(epsilon=1e-6, dtype=policy)(tf.cast(x, dtype))
+        LayerNorm({"width": 4, "norm_epsilon": 1e-6}, dtype=policy)(tf.cast(x, dtype))
         for policy, dtype in (("float32", tf.float32), ("mixed_float16", tf.float16))
     )
     np.testing.assert_allclose(actual, expected, atol=1e-3)
