@@ -1,15 +1,26 @@
 """Several models that read the same source and extend the same hypotheses."""
 
+import math
 from typing import Any
 
-from nmt_zoo.models.base import Searchable, StepOutput, Tensor, TranslationModel
+from keras import ops
+
+from nmt_zoo.models.base import (
+    Precomputed,
+    Searchable,
+    StepOutput,
+    Tensor,
+    TranslationModel,
+    require,
+)
+from nmt_zoo.models.ngram import NgramLanguageModel
 
 
 class Combination(TranslationModel):
     """Base class of models that others are parts of: context and state hold those of each part.
 
-    A subclass implements `joined`, and `align` and `attention_maps`. The vocabularies are those of
-    the first part, a `TranslationModel`.
+    A subclass implements `joined`. The vocabularies are those of the first part, a
+    `TranslationModel`, and by default the alignments, too.
     """
 
     predicts = "logits"
@@ -20,6 +31,7 @@ class Combination(TranslationModel):
         sizes = first.source_vocab_size, first.target_vocab_size
         super().__init__(*sizes, pad_id=first.pad_id, bos_id=first.bos_id, **kwargs)
         self.parts = parts
+        self.members = list(parts.values())
         self.built = True
 
     def joined(self, log_probs: list[Tensor]) -> Tensor:
@@ -27,15 +39,29 @@ class Combination(TranslationModel):
         raise NotImplementedError
 
     def joined_attention(self, attention: list[Tensor]) -> Tensor:
-        """Joins the attention of the parts, `[N, S]` each; by default that of the first."""
+        """Joins the attention of the parts, `[N, S]` each."""
         return attention[0]
 
+    @property
+    def has_alignment(self) -> bool:
+        return self.members[0].has_alignment
+
+    @property
+    def align_sizes(self) -> tuple[int, int]:
+        return self.members[0].align_sizes
+
+    def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
+        return self.members[0].align(source_ids, target_ids)
+
+    def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
+        return self.members[0].attention_maps(source_ids, target_ids)
+
     def _joined(self, logits):
-        pairs = zip(self.parts.values(), logits, strict=True)
+        pairs = zip(self.members, logits, strict=True)
         return self.joined([of_part - part.log_normaliser(of_part) for part, of_part in pairs])
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
-        return self._joined([part(inputs) for part in self.parts.values()])
+        return self._joined([member(inputs) for member in self.members])
 
     def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
         return {name: part.encode(source_ids) for name, part in self.parts.items()}
@@ -45,7 +71,14 @@ class Combination(TranslationModel):
 
     @property
     def can_compile(self) -> bool:
-        return all(part.can_compile for part in self.parts.values())
+        return all(member.can_compile for member in self.members)
+
+    def precompute(self) -> None:
+        for member in self.members:
+            member.precompute()
+
+    def precomputed(self) -> list[Precomputed]:
+        return [tensors for member in self.members for tensors in member.precomputed()]
 
     def with_max_length(self, state: dict[str, Any], max_length: int | Tensor) -> dict[str, Any]:
         parts = self.parts.items()
@@ -63,3 +96,90 @@ class Combination(TranslationModel):
             state={name: output.state for name, output in outputs.items()},
             attention=self.joined_attention([output.attention for output in outputs.values()]),
         )
+
+
+class Ensemble(Combination):
+    """Every token has the mean of the probabilities that the members give it.
+
+    The mean of probabilities is a probability again, so scores mean what they mean for one model. A
+    member that is sure of a word can win over others that are unsure; with the mean of the
+    log-probabilities, a member that thinks a word impossible would forbid it. Alignments are the
+    mean of the members that have one. Raises `SettingError` without members, or if their vocabulary
+    sizes differ; their source and target ids must be the same.
+    Example:
+        both = Ensemble([transformer, lstm])
+        Translator.of(both, tokenizer).translate(["A dog runs."])
+    """
+
+    def __init__(self, members: list[TranslationModel], **kwargs: Any) -> None:
+        require(members, "an ensemble needs at least one model")
+        sizes = sorted({(m.source_vocab_size, m.target_vocab_size) for m in members})
+        require(len(sizes) == 1, f"models of an ensemble have different vocabulary sizes: {sizes}")
+        super().__init__({str(i): member for i, member in enumerate(members)}, **kwargs)
+
+    @property
+    def has_alignment(self) -> bool:
+        return any(member.has_alignment for member in self.members)
+
+    @property
+    def align_sizes(self) -> tuple[int, int]:
+        return tuple(map(max, zip(*(member.align_sizes for member in self.members), strict=True)))
+
+    def joined(self, log_probs: list[Tensor]) -> Tensor:
+        return ops.logsumexp(ops.stack(log_probs), axis=0) - math.log(len(log_probs))
+
+    def joined_attention(self, attention: list[Tensor]) -> Tensor:
+        pairs = zip(self.members, attention, strict=True)
+        weights = [
+            of_member
+            for member, of_member in pairs
+            if member.has_alignment or not self.has_alignment
+        ]
+        return ops.mean(ops.stack(weights), axis=0)
+
+    def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
+        aligned = [m.align(source_ids, target_ids) for m in self.members if m.has_alignment]
+        aligned = aligned or [self.members[0].align(source_ids, target_ids)]
+        return ops.mean(ops.stack(aligned), axis=0)
+
+    def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
+        """Returns the maps of all members, named `number/name`."""
+        return {
+            f"{i}/{name}": weights
+            for i, member in enumerate(self.members)
+            for name, weights in member.attention_maps(source_ids, target_ids).items()
+        }
+
+
+class ShallowFusion(Combination):
+    """Adds the scores of a language model: log P(e_i | f, ...) + weight * log P(e_i | ...).
+
+    Gulcehre et al. 2015, "On Using Monolingual Corpora in Neural Machine Translation", section 4.1.
+    The sums are not normalised again, so a search maximises the sum of both scores over whole
+    sentences, and `score` is not a probability. Alignments come from the translation model. A
+    weight of 0 leaves the translation model as it is. Raises `SettingError` if the target
+    vocabulary sizes differ, or the weight is negative.
+    Example:
+        fused = ShallowFusion(model, language_model, weight=0.2)
+        Translator.of(fused, tokenizer).translate(["A dog runs."])
+    """
+
+    def __init__(
+        self,
+        model: TranslationModel,
+        language_model: NgramLanguageModel,
+        *,
+        weight: float,
+        **kwargs: Any,
+    ) -> None:
+        sizes = model.target_vocab_size, language_model.target_vocab_size
+        require(
+            sizes[0] == sizes[1],
+            f"the model has {sizes[0]} target ids and the language model {sizes[1]}",
+        )
+        require(weight >= 0, f"the weight of a language model must be at least 0, found {weight}")
+        super().__init__({"model": model, "language_model": language_model}, **kwargs)
+        self.weight = weight
+
+    def joined(self, log_probs: list[Tensor]) -> Tensor:
+        return log_probs[0] + self.weight * log_probs[1]

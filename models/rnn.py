@@ -142,10 +142,8 @@ class RecurrentTranslationModel(Composite, TranslationModel):
         self.encoder_dropout = Dropout(dropout, name="encoder_dropout", dtype=policy)
         self.convolution = None
         if convolution_width:
-            sizes = embedding_width, convolution_width
-            self.convolution = keras.layers.Conv1D(
-                *sizes, padding="same", name="convolution", dtype=policy
-            )
+            options = {"padding": "same", "name": "convolution", "dtype": policy}
+            self.convolution = keras.layers.Conv1D(embedding_width, convolution_width, **options)
         self.decoder = RecurrentDecoder(settings, self.memory_width, name="decoder", dtype=policy)
         if one_network:
             self.encoder_layers = [*self.decoder.stack]
@@ -252,11 +250,15 @@ class RecurrentTranslationModel(Composite, TranslationModel):
             state["fed"] = ops.zeros((batch_size, self.decoder.units), self.compute_dtype)
         return state
 
-    def _decode(self, context, target_in_ids, need_weights, training):
-        """`(outputs [B, T, U], weights [B, T, S])` as `RecurrentDecoder.call`."""
-        embedded = self._embed(self.target_embedding, target_in_ids, training)
+    def _decode(self, inputs, need_weights, training):
+        """Returns the context, features and weights `[B, T, S]` of whole sentences."""
+        context = self.encode(inputs["source_ids"], training)
+        embedded = self._embed(self.target_embedding, inputs["target_in_ids"], training)
         state = self.initial_state(context)
-        return self.decoder(embedded, state, context, need_weights=need_weights, training=training)
+        outputs, weights = self.decoder(
+            embedded, state, context, need_weights=need_weights, training=training
+        )
+        return context, self._features(outputs, weights, context), weights
 
     def _features(self, outputs, weights, context):
         """`outputs [B, T, U]`, `weights [B, T, S]` -> `[B, T, U]`; lexical `[B, T, U + E]`."""
@@ -274,18 +276,14 @@ class RecurrentTranslationModel(Composite, TranslationModel):
         return kernel, bias
 
     def features(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
-        context = self.encode(inputs["source_ids"], training)
-        need_weights = self.lexical_hidden is not None
-        outputs, weights = self._decode(context, inputs["target_in_ids"], need_weights, training)
-        return self._features(outputs, weights, context)
+        return self._decode(inputs, self.lexical_hidden is not None, training)[1]
 
     def features_and_alignment(
         self, inputs: dict[str, Tensor], training: bool | None = None
     ) -> tuple[Tensor, Tensor]:
         """As `TranslationModel`; without attention, equal weights on all real source tokens."""
-        context = self.encode(inputs["source_ids"], training)
-        outputs, weights = self._decode(context, inputs["target_in_ids"], True, training)
-        return self._features(outputs, weights, context), self._in_text_order(weights, context)
+        context, features, weights = self._decode(inputs, True, training)
+        return features, self._in_text_order(weights, context)
 
     def step_features(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]

@@ -232,21 +232,17 @@ class SimpleTransformer(Composite, TranslationModel):
     def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
         """State: self-attention `keys [B, D, t]`, `values [B, t, D]` per layer; t grows from 0."""
         batch_size = ops.shape(context["source_mask"])[0]
-
-        def zeros(*shape):
-            return [
-                ops.zeros((batch_size, *shape), self.compute_dtype) for _ in self.decoder_layers
-            ]
-
-        return {"keys": zeros(self.width, 0), "values": zeros(0, self.width)}
+        shapes = {"keys": (batch_size, self.width, 0), "values": (batch_size, 0, self.width)}
+        return {
+            name: [ops.zeros(shape, self.compute_dtype) for _ in self.decoder_layers]
+            for name, shape in shapes.items()
+        }
 
     def with_max_length(self, state: dict[str, Any], max_length: int | Tensor) -> dict[str, Any]:
         """As `Searchable`; the caches become an entry `fixed`, with `max_length` positions."""
         caches = state.get("fixed", state)
-        keys, values = (
-            padded(caches[name], axis, max_length) for name, axis in (("keys", 2), ("values", 1))
-        )
-        return {"fixed": {"keys": keys, "values": values}}
+        axes = {"keys": 2, "values": 1}
+        return {"fixed": {n: padded(caches[n], axis, max_length) for n, axis in axes.items()}}
 
     def step_features(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
@@ -255,10 +251,11 @@ class SimpleTransformer(Composite, TranslationModel):
         is_fixed = "fixed" in state
         caches, position = (state["fixed"], step) if is_fixed else (state, None)
         keys, values = [], []
-        for index, layer in enumerate(self.decoder_layers):
-            x, *cache = layer.step(x, caches["keys"][index], caches["values"][index], position)
-            keys.append(cache[0])
-            values.append(cache[1])
+        by_layer = zip(self.decoder_layers, caches["keys"], caches["values"], strict=True)
+        for layer, old_keys, old_values in by_layer:
+            x, new_keys, new_values = layer.step(x, old_keys, old_values, position)
+            keys.append(new_keys)
+            values.append(new_values)
         # The K hypotheses of a sentence become K queries to its memory: [N, 1, D] -> [B, K, D].
         queries = by_sentence(x, ops.shape(context["source_mask"])[0])
         features, weights = self._read(queries, context)

@@ -12,8 +12,7 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES, Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import Vocabulary
 from nmt_zoo.model_directory.directory import Loaded, ModelDirectory
 from nmt_zoo.models.base import TranslationModel
-from nmt_zoo.models.ensemble import Ensemble
-from nmt_zoo.models.fusion import ShallowFusion
+from nmt_zoo.models.combination import Ensemble, ShallowFusion
 from nmt_zoo.models.noisy_channel import NoisyChannel
 
 

@@ -12,8 +12,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.scoring import Scorer, make_scorer
 from nmt_zoo.decoding.text.ranking import NBestList, ranked_lines
 from nmt_zoo.decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translator
-from nmt_zoo.models.ensemble import Ensemble
-from nmt_zoo.models.fusion import ShallowFusion
+from nmt_zoo.models.combination import Ensemble, ShallowFusion
 from nmt_zoo.models.noisy_channel import NoisyChannel
 from tests.integration.models.contract_test import create, randomised
 from tests.ngrams import VOCAB, model_of, random_text

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.models import SettingError
-from nmt_zoo.models.ensemble import Ensemble
+from nmt_zoo.models.combination import Ensemble
 from tests.tiny import small_settings
 
 PAD, UNK, BOS, EOS = range(4)

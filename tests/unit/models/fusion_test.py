@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.models import SettingError
-from nmt_zoo.models.fusion import ShallowFusion
+from nmt_zoo.models.combination import ShallowFusion
 from nmt_zoo.models.ngram import NgramLanguageModel
 from tests.ngrams import VOCAB, model_of, random_text
 from tests.tiny import traced_search

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo import models
-from nmt_zoo.models.ensemble import Ensemble
+from nmt_zoo.models.combination import Ensemble
 from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.gradient.teacher import Teacher
 from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
