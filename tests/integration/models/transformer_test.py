@@ -1,5 +1,7 @@
 """Laws of settings that only the Transformer has."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -8,59 +10,53 @@ import tensorflow as tf
 from nmt_zoo import models
 from nmt_zoo.models.layers.embeddings import PositionalEncoding, sinusoidal_positions
 from nmt_zoo.models.layers.transformer_layers import Decoder, Encoder, distinct
+from tests.integration.models.contract_test import randomised, stepped
+from tests.unit.models.layers_test import close, logits_of
 
-SMALL = {"num_encoder_layers": 4, "num_decoder_layers": 3, "width": 16, "num_heads": 2}
+SMALL = {"num_encoder_layers": 2, "num_decoder_layers": 2, "width": 16, "num_heads": 2}
 SMALL |= {"ffn_width": 24, "norm": "pre"}
 SHARED = {"share_layers": "cycle_reversed", "distinct_layers": 2}
+SHARED |= {"num_encoder_layers": 4, "num_decoder_layers": 3}
 SOURCE = tf.constant([[5, 9, 4, 7, 3], [8, 4, 3, 0, 0]], tf.int32)
-TARGET = tf.constant([[6, 8, 4, 3], [9, 3, 0, 0]], tf.int32)
+TARGET = tf.constant([[6, 8, 3], [9, 3, 0]], tf.int32)
 
 
 def create(**settings):
     keras.utils.set_random_seed(5)
-    model = models.create("transformer_base", 11, 11, **{**SMALL, **settings})
-    generator = np.random.default_rng(0)
-    for weight in model.trainable_variables:
-        weight.assign_add(generator.normal(size=weight.shape) * 0.2)
-    return model
+    return randomised(models.create("transformer_base", 11, 11, **{**SMALL, **settings}))
 
 
-def stepped(model):
+def steps(model):
     """Returns the logits of the targets, `[B, T, V]`, from one decoding step after the other."""
-    context = model.encode(SOURCE)
-    state, found = model.initial_state(context), []
-    target_in_ids = models.shift_right(TARGET, 2)
-    for step in range(TARGET.shape[1]):
-        tokens = target_in_ids[:, step]
-        output = model.decode_step(tokens, tf.constant(step), state, context)
-        state = output.state
-        found.append(output.logits)
-    return tf.stack(found, axis=1)
+    outputs = stepped(model, SOURCE, models.shift_right(TARGET, 2))
+    return tf.stack([output.logits for output in outputs], axis=1)
 
 
 def logits(model, source=SOURCE):
-    inputs = {"source_ids": source, "target_in_ids": models.shift_right(TARGET, 2)}
-    return model(inputs)
+    return logits_of(model, source, TARGET)
 
 
-def close(actual, expected):
-    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
-
-
-def test_without_positions_a_reordered_source_means_the_same():
-    reordered = tf.constant([[4, 7, 9, 5, 3], [4, 8, 3, 0, 0]], tf.int32)
-    close(logits(create(positions="none")), logits(create(positions="none"), reordered))
-    assert np.abs(logits(create()) - logits(create(), reordered)).max() > 0.01
+@functools.cache
+def plain_logits():
+    return logits(create())
 
 
 @pytest.mark.parametrize("settings", [{"positions": "none"}, {"scale_scores": False}])
 def test_steps_equal_the_whole_pass(settings):
-    close(stepped(create(**settings)), logits(create(**settings)))
-    assert np.abs(logits(create(**settings)) - logits(create())).max() > 0.01
+    model = create(**settings)
+    whole = logits(model)
+    close(steps(model), whole)
+    assert np.abs(whole - plain_logits()).max() > 0.01
+    reordered = tf.constant([[4, 7, 9, 5, 3], [4, 8, 3, 0, 0]], tf.int32)
+    change = np.abs(
+        logits(model, reordered) - whole
+    ).max()  # Words have no places without positions.
+    assert change < 1e-5 if "positions" in settings else change > 0.01
 
 
 def test_shared_layers_compute_what_equal_layers_would():
-    shared, spelled_out = create(**SHARED), create()
+    shared = create(**SHARED)
+    spelled_out = create(**{**SHARED, "share_layers": "none", "distinct_layers": 1})
     for side, order in (("encoder", [0, 1, 1, 0]), ("decoder", [0, 1, 1])):
         layers, copies = (getattr(model, side).layers for model in (shared, spelled_out))
         assert [layer.name for layer in layers] == [f"layer_{i}" for i in order]
@@ -72,38 +68,35 @@ def test_shared_layers_compute_what_equal_layers_would():
         path = weight.path.partition("/")[2]
         if "/layer_" not in path:
             weight.assign(ours[path])
-    close(logits(shared), logits(spelled_out))
-    close(stepped(shared), stepped(spelled_out))
+    whole = logits(shared)
+    close(whole, logits(spelled_out))
+    close(steps(shared), whole)
     assert shared.count_params() < 0.7 * spelled_out.count_params()
+    shared.precompute()
+    assert len(shared.precomputed()) == 3  # The output, and the joined projections of two layers.
+    close(steps(shared), whole)
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
-def test_a_precomputed_model_decodes_as_before(positions):
-    model = create(positions=positions, **SHARED)
-    before = stepped(model)
-    close(before, logits(model))
-    model.precompute()
-    assert len(model.precomputed()) == 3  # The output, and the joined projections of two layers.
-    close(stepped(model), before)
-
-
-@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
-def test_only_sinusoids_depend_on_where_a_source_begins(positions):
-    model = create(positions=positions)
+def test_a_precomputed_model_decodes_as_before_and_sinusoids_know_where_a_source_begins(positions):
+    model = create(positions=positions, num_decoder_layers=1)
+    whole = logits(model)
     later = tf.pad(SOURCE, [[0, 0], [2, 0]])  # Padding before the words; attention masks it.
-    change = np.abs(logits(model, later) - logits(model)).max()
+    change = np.abs(logits(model, later) - whole).max()
     assert change > 1e-2 if positions == "sinusoidal" else change < 1e-4
+    model.precompute()
+    close(steps(model), whole)
 
 
 def test_stacks_are_layers_of_their_own():
     """As in a model that someone builds from them."""
     settings = {**models.preset_settings("transformer_base"), **SMALL, "width": 8}
-    encoder, decoder = Encoder(settings, 2), Decoder(settings, 2)
+    encoder, decoder = Encoder(settings, 1), Decoder(settings, 1)
     ids = keras.Input((None,), dtype="int32")
     embedded = PositionalEncoding()(keras.layers.Embedding(11, 8)(ids))
     mask = keras.Input((None,), dtype="bool")
     memory, maps = encoder(embedded, mask)
-    assert len(maps) == 2
+    assert len(maps) == 1
     model = keras.Model([ids, mask], [memory, decoder(embedded, memory, mask)[0]])
     inputs = SOURCE, SOURCE != 0
     first, second = model(inputs)
