@@ -1,7 +1,7 @@
 """The REST API of TensorFlow Serving, and a page to try a model, as an ASGI application.
 
     GET  /                                          the page
-    POST /attention                                 what the page shows of a pair
+    POST /page                                      what the page shows of a text
     GET  /v1/models/NAME[/versions/1]               state of the only version
     POST /v1/models/NAME[/versions/1]:predict       answers, see `json_tensors`
 
@@ -78,9 +78,9 @@ class RestApi:
             return await self._answer(request, self._predicted, *match.groups())
         raise HTTPException(400, f"Malformed request: {method} {path[:200]}")
 
-    async def attention(self, request: Request) -> Response:
-        """Answers with data of `explorer.js` for `{"source": text, "target": text}`."""
-        return await self._answer(request, self._explored)
+    async def page(self, request: Request) -> Response:
+        """Answers the page with what it shows for `{"text": text}`."""
+        return await self._answer(request, self._shown)
 
     def _check_served(self, name, version):
         if name != self._model.name or version not in (None, "1"):
@@ -147,13 +147,15 @@ class RestApi:
         answers = await self._queue.answer(signature.answers, rows) if rows else []
         return await asyncio.to_thread(written)
 
-    async def _explored(self, body):
+    async def _shown(self, body):
         def read():
             request = {"instances": [json_tensors.parse(body)]}
-            return explorer.rows(json_tensors.inputs_of(request, explorer.inputs, 1)[0])
+            return page.rows(json_tensors.inputs_of(request, page.inputs, 1)[0])
 
-        explorer = self._model.explorer
-        (data,) = await self._queue.answer(explorer.answers, await asyncio.to_thread(read))
+        page = self._model.page
+        (data,) = await self._queue.answer(page.answers, await asyncio.to_thread(read))
+        if isinstance(data, HTTPException):
+            raise data
         return await asyncio.to_thread(lambda: json.dumps(data).encode())
 
     async def warm_up(self) -> None:
@@ -187,8 +189,7 @@ def _signature(model, request):
 def _pages(model):
     """Returns the routes of the page, on which one types a sentence; no request names a file."""
     template = string.Template((_ASSETS / "server.html").read_text(encoding="utf-8"))
-    page = template.substitute(name=html.escape(model.name), n_best=model.n_best)
-    responses = {"/": HTMLResponse(page)}
+    responses = {"/": HTMLResponse(template.substitute(name=html.escape(model.name)))}
     texts = {file: (_ASSETS / file).read_text(encoding="utf-8") for file in _FILES}
     for file, text in {**texts, "explorer.css": style(), "explorer.js": script()}.items():
         kind = "text/css" if file.endswith(".css") else "text/javascript"
@@ -219,7 +220,7 @@ def make_app(
 
     routes = [
         *_pages(model),
-        Route("/attention", api.attention, methods=["POST"]),
+        Route("/page", api.page, methods=["POST"]),
         Route("/v1/{rest:path}", api.models, methods=_METHODS),
     ]
     return Guard(Router(routes, lifespan=lifespan), allowed_hosts, log)

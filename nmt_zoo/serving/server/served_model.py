@@ -14,9 +14,7 @@ from starlette.exceptions import HTTPException
 
 from nmt_zoo.configuration.options import MAX_LENGTH_PENALTY
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
-from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
-from nmt_zoo.decoding.explorer.page import model_data
-from nmt_zoo.decoding.explorer.sentence import with_alignment
+from nmt_zoo.decoding.explorer.sentence import SentenceExplorer
 from nmt_zoo.decoding.scoring import make_scorer
 from nmt_zoo.decoding.search.types import NEVER, length_normaliser, padded
 from nmt_zoo.decoding.text.line_warnings import LineWarnings
@@ -50,13 +48,6 @@ class _Text(NamedTuple):
     n_best: int
 
 
-class _Pair(NamedTuple):
-    """A text and its translation."""
-
-    texts: tuple  # (source, target).
-    ids: tuple  # The ids of both, each with `</s>`.
-
-
 class ServedModel:
     """A model that answers requests; several threads may call it.
 
@@ -77,7 +68,6 @@ class ServedModel:
         training_text: TrainingText | None,
     ) -> None:
         self.name = name
-        self.n_best = min(options["beam_size"], 4)  # Translations that the page shows.
         self._model, self._tokenizer, self._options = model, tokenizer, options
         self._defaults = _Text("", options["beam_size"], options["length_penalty"], n_best=1)
         self._max_sentences = max_sentences
@@ -106,9 +96,14 @@ class ServedModel:
         }
 
     @property
-    def explorer(self) -> Signature:
-        """The attention between a pair as data of `explorer.js`, for the page."""
-        return Signature(_PAIR, {}, self._pairs_to_draw, self._explored)
+    def page(self) -> Signature:
+        """What the page shows: data of `explorer.js`, and warnings."""
+        return Signature({"text": STRING}, {}, self._texts, self._explored)
+
+    @functools.cached_property
+    def _explorer(self):
+        search = {name: self._options[name] for name in ("beam_size", "length_penalty")}
+        return SentenceExplorer(self._model, self._tokenizer, self.name, **search)
 
     # Translations
 
@@ -186,21 +181,35 @@ class ServedModel:
                 warnings.add_text(line, translation)
         return list(warnings)
 
+    def _explored(self, rows):
+        """Returns a MODEL of `explorer.js` for each `_Text`, and warnings."""
+        answers = []
+        for row, answer in zip(rows, self._best(rows), strict=True):
+            if not isinstance(answer, HTTPException):
+                model = self._explorer.explore(row.text, name="the text")
+                # Copied parts, and sentences that are translated each by itself.
+                if model["target"]["text"] != answer["translation"]:
+                    target = answer["translation"]
+                    model = self._explorer.explore(row.text, target, name="the text")
+                warnings = self._warnings({"text": [row.text]}, [answer])
+                answer = {"model": model, "warnings": warnings}
+            answers.append(answer)
+        return answers
+
     # Pairs of a text and its translation
 
-    def _pairs(self, inputs, num_heads=1):
-        """Returns a `_Pair` for each row; refuses long texts, and too much attention."""
-        texts, ids = [], []
+    def _pairs(self, inputs):
+        """Returns `(source ids, target ids)` for each row; refuses long texts, and too many."""
+        ids = []
         for name, side in zip(("source", "target"), self._tokenizer[1:], strict=True):
-            texts.append(inputs[name])
             ids.append(side.encode(inputs[name]))
             for number, length in enumerate(map(len, ids[-1])):
                 if length > (limit := self._options["max_input_tokens"]):
                     reason = f"has {length} tokens and at most {limit} are allowed"
                     raise HTTPException(400, f"{name}[{number}] {reason}; split it")
-        pairs = [*map(_Pair, zip(*texts, strict=True), zip(*ids, strict=True))]
+        pairs = [*zip(*ids, strict=True)]
         longest = _longest(pairs)
-        num_weights = num_heads * len(pairs) * longest**2
+        num_weights = len(pairs) * longest**2
         if num_weights > MAX_WEIGHTS:
             raise HTTPException(
                 400,
@@ -211,11 +220,11 @@ class ServedModel:
         return pairs
 
     def _scores(self, pairs):
-        """Returns the values of the signature `score` for each `_Pair`."""
+        """Returns the values of the signature `score` for each pair of ids."""
         at_once = max(1, MAX_WEIGHTS // _longest(pairs) ** 2)
         answers, penalty = [], self._defaults.length_penalty
         for start in range(0, len(pairs), at_once):
-            ids = [pair.ids for pair in pairs[start : start + at_once]]
+            ids = pairs[start : start + at_once]
             scores = self._score(*map(padded, zip(*ids, strict=True))).log_probs.numpy()
             for (source_ids, target_ids), log_probs in zip(ids, scores, strict=True):
                 log_probs = log_probs[: len(target_ids)]
@@ -236,25 +245,10 @@ class ServedModel:
                 )
         return answers
 
-    def _pairs_to_draw(self, inputs):
-        nothing = np.array([[EOS_ID]], np.int32)
-        maps = self._model.attention_maps(nothing, nothing)
-        return self._pairs(inputs, sum(weights.shape[1] for weights in maps.values()))
-
-    def _explored(self, pairs):
-        """Returns the attention of each `_Pair` as a MODEL of `explorer.js`."""
-        answers = []
-        for pair in pairs:
-            sides = zip(self._tokenizer[1:], pair.ids, strict=True)
-            tokens = tuple(side.pieces(ids) for side, ids in sides)
-            maps = with_alignment(self._model, *pair.ids)
-            answers.append(model_data(self.name, pair.texts, tokens, maps))
-        return answers
-
 
 def _lines(text):
     return text.strip().split("\n")
 
 
 def _longest(pairs):
-    return max((len(ids) for pair in pairs for ids in pair.ids), default=1)
+    return max((len(ids) for pair in pairs for ids in pair), default=1)

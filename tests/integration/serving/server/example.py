@@ -60,9 +60,7 @@ SIGNATURES = {
 
 def example_model(name):
     """Makes a model as `ServedModel`, with the signatures above."""
-    return SimpleNamespace(
-        name=name, n_best=4, signatures=SIGNATURES, explorer=signature_of(PAIR, {}, _pair)
-    )
+    return SimpleNamespace(name=name, signatures=SIGNATURES, page=signature_of(PAIR, {}, _pair))
 
 
 class Answer(NamedTuple):

@@ -32,8 +32,8 @@ def test_rows_and_columns_are_answered(client):
     pair = {"signature_name": "pair", "instances": [{"source": "a", "target": "b"}]}
     assert client.predict(pair, f"{MODEL}/versions/1:predict").json() == {"predictions": ["ab"]}
     assert client.predict({"inputs": []}).json() == {"outputs": {"rows": [], "translation": []}}
-    explored = client.predict({"source": "a", "target": "b"}, "/attention")
-    assert explored.json() == {"joined": "ab"}
+    shown = client.predict({"source": "a", "target": "b"}, "/page")
+    assert shown.json() == {"joined": "ab"}
 
 
 def test_the_status_is_that_of_tensorflow_serving(client):
@@ -124,8 +124,8 @@ ADDRESSES = {
     ("POST", f"{MODEL}:classify"): 400,
     ("PUT", PREDICT): 400,
     ("POST", "/"): 405,
-    ("POST", "/attention"): 400,
-    ("GET", "/attention"): 405,
+    ("POST", "/page"): 400,
+    ("GET", "/page"): 405,
     ("GET", "/etc/passwd"): 404,
     ("GET", "/static/"): 404,
     ("GET", "/static/../rest_api.py"): 404,
