@@ -199,29 +199,20 @@ class ServedModel:
     # Pairs of a text and its translation
 
     def _pairs(self, inputs):
-        """Returns `(source ids, target ids)` for each row; refuses long texts, and too many."""
-        ids = []
+        """Returns `(source ids, target ids)` for each row; refuses long texts."""
+        ids, limit = [], self._options["max_input_tokens"]
         for name, side in zip(("source", "target"), self._tokenizer[1:], strict=True):
             ids.append(side.encode(inputs[name]))
             for number, length in enumerate(map(len, ids[-1])):
-                if length > (limit := self._options["max_input_tokens"]):
+                if length > limit:
                     reason = f"has {length} tokens and at most {limit} are allowed"
                     raise HTTPException(400, f"{name}[{number}] {reason}; split it")
-        pairs = [*zip(*ids, strict=True)]
-        longest = _longest(pairs)
-        num_weights = len(pairs) * longest**2
-        if num_weights > MAX_WEIGHTS:
-            raise HTTPException(
-                400,
-                f"rows: {len(pairs)}, their tokens: up to {longest}; their attention has "
-                f"{num_weights} weights and at most {MAX_WEIGHTS} are allowed; send fewer or "
-                "shorter pairs",
-            )
-        return pairs
+        return [*zip(*ids, strict=True)]
 
     def _scores(self, pairs):
         """Returns the values of the signature `score` for each pair of ids."""
-        at_once = max(1, MAX_WEIGHTS // _longest(pairs) ** 2)
+        longest = max(len(ids) for pair in pairs for ids in pair)
+        at_once = max(1, MAX_WEIGHTS // longest**2)  # Memory grows with its square.
         answers, penalty = [], self._defaults.length_penalty
         for start in range(0, len(pairs), at_once):
             ids = pairs[start : start + at_once]
@@ -231,24 +222,18 @@ class ServedModel:
                 if len(source_ids) == len(target_ids) == 1:
                     log_probs = np.zeros(1, np.float32)  # Nothing for nothing is certain.
                 log_prob = float(log_probs.sum())
+                answer = {
+                    "log_prob": log_prob,
+                    "score": log_prob / length_normaliser(len(target_ids), penalty),
+                    "target_tokens": self._tokenizer.target.pieces(target_ids),
+                    "token_log_probs": log_probs,
+                }
                 if math.isnan(log_prob):
                     reason = "the model's score is nan: its training diverged"
-                    answers.append(HTTPException(400, reason))
-                    continue
-                answers.append(
-                    {
-                        "log_prob": log_prob,
-                        "score": log_prob / length_normaliser(len(target_ids), penalty),
-                        "target_tokens": self._tokenizer.target.pieces(target_ids),
-                        "token_log_probs": log_probs,
-                    }
-                )
+                    answer = HTTPException(400, reason)
+                answers.append(answer)
         return answers
 
 
 def _lines(text):
     return text.strip().split("\n")
-
-
-def _longest(pairs):
-    return max((len(ids) for pair in pairs for ids in pair), default=1)
