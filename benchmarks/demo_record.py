@@ -33,8 +33,8 @@ def main(argv):
     if not chromium:
         raise UserError("chromium is not installed; on Debian, apt-get install chromium")
     record = json.loads((ROOT / RUN / "scores.json").read_text(encoding="utf-8"))
-    known = {"data": "demo corpus en-de, test", "command": ["make demo"]}
-    write_record(RECORD, {**record, **known, "seeds": before.get("seeds", {})})
+    origin = {"data": "demo corpus en-de, test", "command": ["make demo"]}
+    write_record(RECORD, {**record, **origin, "seeds": before.get("seeds", {})})
     shutil.copy(ROOT / RUN / "attention.png", ROOT / "docs" / "attention.png")
     sentence, page = read_lines(ROOT / "data" / "demo" / "test.en")[30], f"{RUN}/attention.html"
     shown = ["--merge_subwords", f"--source={sentence}", f"--output={page}"]

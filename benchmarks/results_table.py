@@ -28,7 +28,7 @@ TABLES = {**score_tables.TABLES, **speed_tables.TABLES, **model_tables.TABLES}
 
 def outdated():
     """Maps path -> text that it should have, for documents whose tables differ from the files."""
-    found = {}
+    texts = {}
     for document in DOCUMENTS:
         text = new = document.read_text(encoding="utf-8")
         for name, table in TABLES.items():
@@ -37,8 +37,8 @@ def outdated():
                 before, rest = new.split(start)
                 new = before + start + "\n".join(table()) + "\n" + end + rest.split(end)[1]
         if new != text:
-            found[document] = new
-    return found
+            texts[document] = new
+    return texts
 
 
 def main(argv):

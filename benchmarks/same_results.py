@@ -44,7 +44,7 @@ def main():
 
 def results(root, data, folder):
     """Returns name -> number or digest of everything that the commands give."""
-    found = {}
+    record = {}
 
     def run(script, *flags):
         command = [sys.executable, str(root / script), *map(str, flags)]
@@ -56,12 +56,12 @@ def results(root, data, folder):
         # Whether a package is installed must not count.
         text = (f"--input={source}", f"--output={output}", "--engine=tensorflow")
         run("translate.py", f"--model_dir={name}", *text)
-        found[f"{name}: translations"] = _digest(output)
+        record[f"{name}: translations"] = _digest(output)
         for line in (folder / name / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
             values = json.loads(line)
-            place = f"{name}: {values['kind']} at step {values['step']}"
-            kept = {n: v for n, v in values.items() if "second" not in n}
-            found[place] = {n: v for n, v in kept.items() if n not in ("kind", "step")}
+            entry = f"{name}: {values['kind']} at step {values['step']}"
+            figures = {n: v for n, v in values.items() if "second" not in n}
+            record[entry] = {n: v for n, v in figures.items() if n not in ("kind", "step")}
 
     def first(path, count):
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)[:count]
@@ -93,10 +93,10 @@ def results(root, data, folder):
     files = (first(multi30k / f"train.{suffix}", 3000) for suffix in ("en", "de"))
     text = [f"--{side}={path}" for side, path in zip(SIDES, files, strict=True)]
     run("align.py", *text, "--alignments=links")
-    found["align.py: links"] = _digest(folder / "links")
+    record["align.py: links"] = _digest(folder / "links")
     run("export.py", "--model_dir=demo", "--export_dir=export")
-    found["export.py: translations"] = _exported(folder)
-    return found
+    record["export.py: translations"] = _exported(folder)
+    return record
 
 
 def _digest(path):

@@ -77,7 +77,7 @@ def load(server, pairs, clients, seconds):
         connection = server.connect()
         while time.monotonic() < began + seconds:
             line, expected = pairs[next(numbers) % len(pairs)]
-            asked = time.monotonic()
+            sent = time.monotonic()
             try:
                 status, body = send(connection, line)
                 if status != 200:
@@ -87,7 +87,7 @@ def load(server, pairs, clients, seconds):
                 lost.append(repr(error))
                 connection = server.connect()
                 continue
-            times.append(time.monotonic() - asked)
+            times.append(time.monotonic() - sent)
             if prediction["translation"] != expected:
                 wrong.append([line, prediction["translation"], expected])
 

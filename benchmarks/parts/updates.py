@@ -165,8 +165,8 @@ def task_of(arguments):
     vocabularies = tokenizers.train_tokenizer("bpe", *lines, vocab_size=arguments.pieces)
     vocabularies = (vocabularies.source, vocabularies.target)
     corpus = EncodedCorpus(*map(encode_lines, vocabularies, lines))
-    kept, _ = PairFilter(options["max_length"], 9.0)(*(side.lengths for side in corpus))
-    corpus = EncodedCorpus(*(side.take(np.flatnonzero(kept)) for side in corpus))
+    fits, _ = PairFilter(options["max_length"], 9.0)(*(side.lengths for side in corpus))
+    corpus = EncodedCorpus(*(side.take(np.flatnonzero(fits)) for side in corpus))
     feed = pipeline.batches(corpus, Batching(arguments.max_tokens), seed=arguments.seed)
     feed = feed.take(_WARMUP_STEPS + arguments.steps * arguments.rounds).as_numpy_iterator()
     # Copies, because PyTorch warns about read-only arrays.
