@@ -1,8 +1,25 @@
-"""What the searches do with arrays of hypotheses."""
+"""What the searches do with arrays of hypotheses, and with records of such arrays."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+
+
+def take(record: Any, rows: Any) -> Any:
+    """Returns some rows of every array of a record."""
+    return type(record)(*(array[rows] for array in record))
+
+
+def joined(*records: Any) -> Any:
+    """Joins the arrays of records of one type."""
+    return type(records[0])(*map(np.concatenate, zip(*records, strict=True)))
+
+
+def ranges(firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Returns, for each first number, so many consecutive numbers from it on; all in one array."""
+    ends = np.cumsum(counts)
+    return np.arange(counts.sum()) + np.repeat(firsts - (ends - counts), counts)
 
 
 def mixed(columns: Iterable[np.ndarray]) -> np.ndarray:
@@ -13,6 +30,16 @@ def mixed(columns: Iterable[np.ndarray]) -> np.ndarray:
         keys = (keys ^ (keys >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
         keys ^= keys >> np.uint64(32)
     return keys
+
+
+def recombined(columns: Iterable[np.ndarray], scores: np.ndarray) -> np.ndarray:
+    """Returns, for each row, the row with the best score of all whose columns are equal, `[H]`."""
+    keys = mixed(columns)
+    order = np.lexsort((-scores, keys))
+    is_first = np.append(True, keys[order][1:] != keys[order][:-1])[: order.size]
+    winners = np.empty(order.size, np.int64)
+    winners[order] = order[np.flatnonzero(is_first)[np.cumsum(is_first) - 1]]
+    return winners
 
 
 def best_of_each(groups: np.ndarray, scores: np.ndarray, most: int) -> np.ndarray:

@@ -10,22 +10,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmt_zoo.models.phrases.arrays import best_of_each, mixed
+from nmt_zoo.models.phrases.arrays import best_of_each, joined, recombined, take
 from nmt_zoo.models.phrases.contexts import LanguageContext, TargetContext
 from nmt_zoo.models.phrases.forest import Derivation, Forest
 from nmt_zoo.models.phrases.rule_matches import FEATURES, GAPS, GLUE, Matches, Rules
 from nmt_zoo.models.phrases.sentence_options import LANGUAGE, LONGEST, NOTHING
+from nmt_zoo.models.phrases.table_decoder import EVERY
 
-UNLIMITED = -1  # Of a limit.
-_NOTHING, _START = 0, 1  # Hypotheses: of no words, and the start of every sentence.
-
-
-class ChartLimits(NamedTuple):
-    """How much a search looks at; `UNLIMITED` finds the best derivation of all."""
-
-    span_size: int = 30  # hypotheses of a span that are followed
-    combinations: int = 200  # combinations of a span that the language model scores
-    corner: int = 24  # most product of the ranks, from 1, of a rule and what fills its gaps
+_SPAN_SHARE = 0.3  # Hypotheses of a span that are followed, for each one of the beam.
+_COMBINATIONS = 2  # Of a span, scored by the language model, for each one of the beam.
+_CORNER = 24  # Most product of the ranks, from 1, of a rule and what fills its gaps.
+_START = 1  # The hypothesis of the start of every sentence; 0 is that of no words.
 
 
 class Applied(NamedTuple):
@@ -44,9 +39,9 @@ class _Chart(NamedTuple):
     totals: np.ndarray  # [H]
     context: Any  # record of arrays `[H, ...]` of the context
 
-    def take(self, rows):
-        context = type(self.context)(*(array[rows] for array in self.context))
-        return _Chart(self.cells[rows], self.statics[rows], self.totals[rows], context)
+    def rows(self, rows):
+        arrays = (array[rows] for array in self[:3])
+        return _Chart(*arrays, take(self.context, rows))
 
 
 class ChartSearch:
@@ -57,7 +52,7 @@ class ChartSearch:
         lengths: for each sentence the number of its source words, at least 1.
         context: scores the words of hypotheses, or says which are allowed.
         weights: `[len(FEATURES)]` float64.
-        limits: see `ChartLimits`.
+        beam_size: sets how many hypotheses are followed, see the constants above; or `EVERY`.
     """
 
     def __init__(
@@ -68,10 +63,10 @@ class ChartSearch:
         *,
         context: LanguageContext | TargetContext,
         weights: np.ndarray,
-        limits: ChartLimits,
+        beam_size: int,
     ) -> None:
         self.lengths, self.size = np.asarray(lengths, np.int64), max(lengths)
-        self.context, self.weights, self.limits = context, weights, limits
+        self.context, self.weights, self.beam_size = context, weights, beam_size
         statics = rules.features @ weights
         guesses = statics + weights[LANGUAGE] * self._guessed(rules)
         order = np.lexsort((-guesses, rules.sources))  # Of each source side the best first.
@@ -92,9 +87,8 @@ class ChartSearch:
         self.counts[-1] = 1  # The hypothesis of no words, which fills a gap that there is not.
         started = num_spans + np.arange(self.lengths.size) * (self.size + 1)
         self.first[started], self.counts[started] = _START, 1
-        starts = zip(context.start(1), context.start_of_sentence(), strict=True)
-        record = type(context.start(1))(*map(np.concatenate, starts))
-        self.chart = _Chart(np.full(2, -1), np.zeros(2), np.zeros(2), record)
+        starts = joined(context.start(1), context.start_of_sentence())
+        self.chart = _Chart(np.full(2, -1), np.zeros(2), np.zeros(2), starts)
         self.edges: list[tuple] = []
 
     def _guessed(self, rules):
@@ -110,10 +104,10 @@ class ChartSearch:
                 array[gaps] = new
         return result + self.context.scores(spoken)
 
-    def run(self, n_best: int) -> list[list[tuple[Derivation, list[Applied]]]]:
+    def run(self, n_best: int) -> list[list[Derivation]]:
         """Searches; returns for each sentence up to `n_best` derivations, the best first.
 
-        Their texts differ. A rule comes before those in its gaps.
+        Their texts differ. Their edges are `Applied`; a rule comes before those in its gaps.
         """
         self.keeps_edges = n_best > 1
         self._fill_spans()
@@ -125,7 +119,7 @@ class ChartSearch:
         lengths = self.matches.ends - self.matches.starts
         for length in range(1, int(lengths.max(initial=0)) + 1):
             rows = np.flatnonzero(lengths == length)
-            matches = self.matches.take(rows)
+            matches = take(self.matches, rows)
             left, right = (
                 np.where(
                     matches.gaps[:, n] < 0,
@@ -162,28 +156,21 @@ class ChartSearch:
         rows = np.flatnonzero((self.counts[left] > 0) & (self.counts[right] > 0))
         firsts = np.stack([first, self.first[left], self.first[right]], axis=1)[rows]
         counts = np.stack([counts, self.counts[left], self.counts[right]], axis=1)[rows]
-        rows, firsts, counts = self._best_matches(cells, rows, firsts, counts)
-        if not rows.size:
+        # Of the other matches of a cell, the best combination is not among the best.
+        best = self._best(cells[rows], firsts)
+        if not best.size:
             return
-        which, ranks = self._corners(counts)
-        parts = firsts[which] + ranks
-        cells, matches = cells[rows][which], matches[rows][which]
-        guesses = self._guesses(parts)
-        if self.limits.combinations != UNLIMITED:
-            best = best_of_each(cells, guesses, self.limits.combinations)
-            parts, cells, matches = parts[best], cells[best], matches[best]
-        self._choose(self._scored(cells, parts, is_glue), matches, parts)
+        which, ranks = self._corners(counts[best])
+        rows, parts = rows[best][which], firsts[best][which] + ranks
+        best = self._best(cells[rows], parts)
+        rows, parts = rows[best], parts[best]
+        self._choose(self._scored(cells[rows], parts, is_glue), matches[rows], parts)
 
-    def _guesses(self, parts):
+    def _best(self, cells, parts):
+        """Returns the best rows of each cell by estimates of combinations `[C, 3]`."""
         totals = self.chart.totals
-        return self.guesses[parts[:, 0]] + totals[parts[:, 1]] + totals[parts[:, 2]]
-
-    def _best_matches(self, cells, rows, firsts, counts):
-        """Drops matches whose best combination is not among the best of all matches of a cell."""
-        if self.limits.combinations == UNLIMITED or not rows.size:
-            return rows, firsts, counts
-        best = best_of_each(cells[rows], self._guesses(firsts), self.limits.combinations)
-        return rows[best], firsts[best], counts[best]
+        guesses = self.guesses[parts[:, 0]] + totals[parts[:, 1]] + totals[parts[:, 2]]
+        return best_of_each(cells, guesses, _COMBINATIONS * self.beam_size)
 
     def _corners(self, counts):
         """Returns (match of each combination, ranks of its rule and of what fills the gaps).
@@ -197,8 +184,8 @@ class ChartSearch:
             if not rows.size:
                 continue
             grid = np.indices(counts[rows].max(axis=0)).reshape(3, -1).T
-            if self.limits.corner != UNLIMITED:
-                grid = grid[np.prod(grid + 1, axis=1) <= self.limits.corner]
+            if self.beam_size < EVERY:
+                grid = grid[np.prod(grid + 1, axis=1) <= _CORNER]
             which, rank = np.nonzero((grid < counts[rows, None]).all(axis=2))
             combinations.append((rows[which], grid[rank]))
         return tuple(map(np.concatenate, zip(*combinations, strict=True)))
@@ -206,7 +193,7 @@ class ChartSearch:
     def _scored(self, cells, parts, is_glue):
         """Returns combinations as hypotheses: rows of a rule and of two hypotheses, `[C, 3]`."""
         rules, left, right = parts.T
-        inner = [self.chart.take(rows) for rows in (left, right)]
+        inner = [self.chart.rows(rows) for rows in (left, right)]
         spoken = inner[0].context if is_glue else self.context.start(rules.size)
         for column in self.symbols[rules].T:
             if (column == NOTHING).all():
@@ -216,7 +203,7 @@ class ChartSearch:
             for symbol, hypotheses in zip(GAPS, inner, strict=True):
                 places = np.flatnonzero(column == symbol)
                 if places.size:
-                    self.context.add(spoken, places, hypotheses.take(places).context)
+                    self.context.add(spoken, places, take(hypotheses.context, places))
         statics = self.statics[rules] + inner[0].statics + inner[1].statics
         totals = statics + self.weights[LANGUAGE] * self.context.scores(spoken)
         return _Chart(cells, statics, totals, spoken)
@@ -224,32 +211,24 @@ class ChartSearch:
     def _choose(self, hypotheses, matches, parts):
         """Recombines equal hypotheses, and adds the best of each cell to the chart."""
         fits = np.flatnonzero(self.context.fits(hypotheses.context))
-        hypotheses, matches, parts = hypotheses.take(fits), matches[fits], parts[fits]
-        keys = mixed([hypotheses.cells, *self.context.keys(hypotheses.context)])
-        order = np.lexsort((-hypotheses.totals, keys))
-        is_first = np.append(True, keys[order][1:] != keys[order][:-1])[: order.size]
+        hypotheses, matches, parts = hypotheses.rows(fits), matches[fits], parts[fits]
+        cells, totals = hypotheses.cells, hypotheses.totals
+        winners = recombined([cells, *self.context.keys(hypotheses.context)], totals)
         # In the order in which they came, so that what is equal does not depend on the batch.
-        best = np.sort(order[is_first])
-        if self.limits.span_size != UNLIMITED:
-            chosen = best_of_each(
-                hypotheses.cells[best], hypotheses.totals[best], self.limits.span_size
-            )
-            best = np.sort(best[chosen])
-        best = best[np.lexsort((-hypotheses.totals[best], hypotheses.cells[best]))]
-        numbers = np.full(order.size, -1)
+        best = np.flatnonzero(winners == np.arange(winners.size))
+        most = max(int(_SPAN_SHARE * self.beam_size), 1)
+        best = best[np.sort(best_of_each(cells[best], totals[best], most))]
+        best = best[np.lexsort((-totals[best], cells[best]))]
+        numbers = np.full(winners.size, -1)
         numbers[best] = np.arange(best.size) + self.chart.totals.size
-        heads = numbers.copy()
-        if self.keeps_edges:
-            heads[order] = numbers[order[np.flatnonzero(is_first)[np.cumsum(is_first) - 1]]]
+        heads = numbers[winners] if self.keeps_edges else numbers
         rows = np.flatnonzero(heads >= 0)
-        self.edges.append((heads[rows], hypotheses.totals[rows], matches[rows], parts[rows]))
-        new = hypotheses.take(best)
+        self.edges.append((heads[rows], totals[rows], matches[rows], parts[rows]))
+        new = hypotheses.rows(best)
         cells, firsts, counts = np.unique(new.cells, return_index=True, return_counts=True)
         self.first[cells], self.counts[cells] = firsts + self.chart.totals.size, counts
-        both = zip(self.chart.context, new.context, strict=True)
-        context = type(new.context)(*map(np.concatenate, both))
-        arrays = zip(self.chart[:3], new[:3], strict=True)
-        self.chart = _Chart(*map(np.concatenate, arrays), context)
+        arrays = map(np.concatenate, zip(self.chart[:3], new[:3], strict=True))
+        self.chart = _Chart(*arrays, joined(self.chart.context, new.context))
 
     # The end
 
@@ -281,13 +260,9 @@ class ChartSearch:
         for sentence in range(self.lengths.size):
             derivations = forest.best(sentence, n_best)
             edges = [np.array(derivation.edges) for derivation in derivations]
-            columns = ((self.numbers[rules[e]], matches[e], children[e]) for e in edges)
-            results.append(
-                [
-                    (derivation, _applied(*c))
-                    for derivation, c in zip(derivations, columns, strict=True)
-                ]
-            )
+            applied = (_applied(self.numbers[rules[e]], matches[e], children[e]) for e in edges)
+            pairs = zip(derivations, applied, strict=True)
+            results.append([derivation._replace(edges=list_) for derivation, list_ in pairs])
         return results
 
     def _ends(self):
@@ -296,10 +271,9 @@ class ChartSearch:
         ends = []
         for first, count in zip(self.first[cells], self.counts[cells], strict=True):
             rows = np.arange(first, first + count)
-            hypotheses = self.chart.take(rows)
-            after = self.context.ends(hypotheses.context)
+            after = self.context.ends(take(self.chart.context, rows))
             can_end = np.isfinite(after)
-            totals = hypotheses.totals[can_end] + self.weights[LANGUAGE] * after[can_end]
+            totals = self.chart.totals[rows[can_end]] + self.weights[LANGUAGE] * after[can_end]
             ends.append(list(zip(totals.tolist(), rows[can_end].tolist(), strict=True)))
         return ends
 

@@ -27,9 +27,8 @@ class Spoken(NamedTuple):
 class LanguageContext:
     """Scores hypotheses by an n-gram model; see `Spoken`."""
 
-    def __init__(self, language: LanguageStates, order: int, bos_id: int, eos_id: int) -> None:
-        self.language, self.order = language, order
-        self.bos_id, self.eos_id = bos_id, eos_id
+    def __init__(self, language: LanguageStates, eos_id: int) -> None:
+        self.language, self.order, self.eos_id = language, language.order, eos_id
 
     def start(self, size: int) -> Spoken:
         """Returns hypotheses without words, of which it is unknown what precedes them."""
@@ -41,24 +40,24 @@ class LanguageContext:
         """Returns one hypothesis without words, at the start of a sentence."""
         start = self.start(1)
         start.counts[:] = self.order - 1
-        start.states[:] = self.language.start(self.bos_id)
+        start.states[:] = self.language.start
         return start
 
     def add_words(self, spoken: Spoken, rows: np.ndarray, words: np.ndarray) -> None:
         """Adds a word `[R]` int64 to each of some hypotheses, `rows` `[R]`."""
         log_probs, spoken.states[rows] = self.language.follow(spoken.states[rows], words)
         is_first = spoken.counts[rows] < self.order - 1
-        some = rows[is_first]
-        spoken.first[some, spoken.counts[some]] = words[is_first]
-        spoken.counts[some] += 1
-        spoken.guessed[some] += log_probs[is_first]
+        guessed = rows[is_first]
+        spoken.first[guessed, spoken.counts[guessed]] = words[is_first]
+        spoken.counts[guessed] += 1
+        spoken.guessed[guessed] += log_probs[is_first]
         spoken.exact[rows[~is_first]] += log_probs[~is_first]
 
     def add(self, spoken: Spoken, rows: np.ndarray, others: Spoken) -> None:
         """Adds R other hypotheses to some hypotheses, `rows` `[R]`."""
         for place in range(self.order - 1):
-            here = np.flatnonzero(others.counts > place)
-            self.add_words(spoken, rows[here], others.first[here, place])
+            longer = np.flatnonzero(others.counts > place)
+            self.add_words(spoken, rows[longer], others.first[longer, place])
         spoken.exact[rows] += others.exact
         is_long = others.counts == self.order - 1
         spoken.states[rows[is_long]] = others.states[is_long]
@@ -90,40 +89,36 @@ class Spelt(NamedTuple):
 class TargetContext:
     """Allows those hypotheses alone that are parts of a given translation; see `Spelt`.
 
-    They have no scores, because the language model says the same of all ways to a translation.
+    Has the methods of `LanguageContext`. Hypotheses have no scores, because the language model says
+    the same of all ways to a translation.
     """
 
     def __init__(self, target: Sequence[int]) -> None:
-        words, found = np.asarray(target, np.int64), [np.zeros(1, np.uint64)]
+        words, hashes = np.asarray(target, np.int64), [np.zeros(1, np.uint64)]
         self.powers = _BASE ** np.arange(words.size + 1, dtype=np.uint64)
         spelt = self.start(words.size)
         for count in range(words.size):  # All parts, from those of one word.
             rows = np.arange(words.size - count)
             self.add_words(spelt, rows, words[count:])
-            found.append(spelt.hashes[rows])
-        self.parts, self.whole = np.unique(np.concatenate(found)), found[-1][0]
+            hashes.append(spelt.hashes[rows])
+        self.parts, self.whole = np.unique(np.concatenate(hashes)), hashes[-1][0]
 
     def start(self, size: int) -> Spelt:
-        """As `LanguageContext.start`."""
         return Spelt(np.zeros(size, np.uint64), np.zeros(size, np.int64))
 
     def start_of_sentence(self) -> Spelt:
-        """As `LanguageContext.start_of_sentence`."""
         return self.start(1)
 
     def add_words(self, spoken: Spelt, rows: np.ndarray, words: np.ndarray) -> None:
-        """As `LanguageContext.add_words`."""
         spoken.hashes[rows] = spoken.hashes[rows] * _BASE + words.astype(np.uint64) + np.uint64(1)
         spoken.counts[rows] += 1
 
     def add(self, spoken: Spelt, rows: np.ndarray, others: Spelt) -> None:
-        """As `LanguageContext.add`."""
         before = spoken.hashes[rows] * self.powers[others.counts]
         spoken.hashes[rows] = before + others.hashes
         spoken.counts[rows] += others.counts
 
     def scores(self, spoken: Spelt) -> np.ndarray:
-        """As `LanguageContext.scores`: 0."""
         return np.zeros(spoken.counts.size)
 
     def ends(self, spoken: Spelt) -> np.ndarray:
@@ -131,9 +126,7 @@ class TargetContext:
         return np.where(spoken.hashes == self.whole, 0.0, -np.inf)
 
     def keys(self, spoken: Spelt) -> list[np.ndarray]:
-        """As `LanguageContext.keys`."""
         return [spoken.hashes]
 
     def fits(self, spoken: Spelt) -> np.ndarray:
-        """As `LanguageContext.fits`."""
         return np.isin(spoken.hashes, self.parts)

@@ -74,21 +74,21 @@ class Forest:
 
     def best(self, sentence: int, most: int) -> list[Derivation]:
         """Returns the best derivations of a sentence whose texts differ."""
-        found: dict[tuple, tuple] = {}
+        best: dict[tuple, tuple] = {}
         waiting = [(-score, number, 0) for score, number in self._ends[sentence]]
         heapq.heapify(waiting)
-        while waiting and len(found) < most:
+        while waiting and len(best) < most:
             minus, number, rank = heapq.heappop(waiting)
             texts = self._of(number)
             self._grow(texts, rank + 1)
-            found.setdefault(texts.made[rank].words, (-minus, texts.made[rank]))
-            if len(found) < most:
+            best.setdefault(texts.made[rank].words, (-minus, texts.made[rank]))
+            if len(best) < most:
                 self._grow(texts, rank + 2)
                 if rank + 1 < len(texts.made):
                     less = texts.made[rank].score - texts.made[rank + 1].score
                     heapq.heappush(waiting, (minus + less, number, rank + 1))
         return [
-            Derivation(score, words, self._edges_of(made)) for words, (score, made) in found.items()
+            Derivation(score, words, self._edges_of(made)) for words, (score, made) in best.items()
         ]
 
     def _of(self, number):
@@ -126,8 +126,8 @@ class Forest:
         texts.next.pop()
         if len(part.made) > rank:
             minus = -self._scores.item(edge)
-            for one, other in zip(parts, ranks, strict=True):
-                minus += one.made[0].score - one.made[other].score
+            for child, lower in zip(parts, ranks, strict=True):
+                minus += child.made[0].score - child.made[lower].score
             heapq.heappush(texts.heap, (minus, next(self._order), edge, ranks, parts))
         return None
 
@@ -156,11 +156,11 @@ class Forest:
 
     def _edges_of(self, made):
         """Lists the edges of a text of a hypothesis."""
-        found, waiting = [], [made]
+        edges, waiting = [], [made]
         while waiting:
             made = waiting.pop()
             if made.edge >= 0:
-                found.append(self._edges.item(made.edge))
+                edges.append(self._edges.item(made.edge))
                 inner = [part.made[rank] for part, rank in zip(made.parts, made.ranks, strict=True)]
                 waiting += reversed(inner)
-        return found
+        return edges

@@ -4,15 +4,13 @@ A state is the longest context that has a node in the trie of `models.ngram.Ngra
 whatever follows, longer contexts could not change its probability.
 """
 
-from typing import Any
-
 import numpy as np
 
 ROOT = -1  # The state without context.
 
 
 class LanguageStates:
-    """Probabilities of words after states; `[...]` stands for any one shape.
+    """Probabilities of words after states.
 
     Args:
         vocab_size: V.
@@ -21,6 +19,7 @@ class LanguageStates:
         keys: `[M]` int64, rising; the n-grams, as in `NgramLanguageModel`.
         probabilities: `[M]`, discounted relative frequency of the last word of each n-gram.
         backoffs: `[V + M]`, weight of the shorter context, by node.
+        bos_id: id that starts sentences; `start` is the state after it.
     """
 
     def __init__(
@@ -31,16 +30,16 @@ class LanguageStates:
         keys: np.ndarray,
         probabilities: np.ndarray,
         backoffs: np.ndarray,
+        bos_id: int,
     ) -> None:
-        self._vocab_size = vocab_size
+        self.order, self._vocab_size = order, vocab_size
         self._keys = np.append(keys, np.iinfo(np.int64).max)
         with np.errstate(divide="ignore"):
             self._log_backoffs = np.append(np.log(backoffs), 0.0)  # The last one: of the root.
         self._shorter = np.full(vocab_size + keys.size + 1, ROOT)
         values = np.concatenate([unigrams, np.zeros(keys.size)]).astype(np.float64)
-        longest = np.ones(vocab_size + keys.size, bool) if order == 1 else None
         first, node = vocab_size, np.arange(vocab_size)
-        for length in range(2, order + 1):
+        for _ in range(2, order + 1):
             # The nodes of one length follow those of the length before.
             last = first + np.searchsorted(keys[first - vocab_size :], (node[-1] + 1) * vocab_size)
             node = np.arange(first, last)
@@ -49,36 +48,16 @@ class LanguageStates:
             contexts, words = np.divmod(keys[node - vocab_size], vocab_size)
             shorter = self._shorter[contexts]
             # The n-gram without its first word is in the trie, since it is in the text.
-            found = self._find(shorter, words)[0]
-            self._shorter[node] = found
-            values[node] = probabilities[node - vocab_size] + backoffs[contexts] * values[found]
-            if length == order:
-                longest = np.zeros(vocab_size + keys.size, bool)
-                longest[node] = True
+            self._shorter[node], _ = self._find(shorter, words)
+            lower = backoffs[contexts] * values[self._shorter[node]]
+            values[node] = probabilities[node - vocab_size] + lower
             first = last
         with np.errstate(divide="ignore"):
             self._log_values = np.maximum(np.log(values), -100.0)
         # The state after an n-gram: itself, or without its first word if it is of full length.
         self._after = np.arange(vocab_size + keys.size)
-        if longest is not None:
-            self._after[longest] = self._shorter[:-1][longest]
-
-    @classmethod
-    def of(cls, model: Any) -> "LanguageStates":
-        """Reads the tables of a `models.ngram.NgramLanguageModel`."""
-        arrays = [
-            np.asarray(weight)
-            for weight in (
-                model.unigrams,
-                model.ngram_keys,
-                model.probabilities,
-                model.backoffs,
-            )
-        ]
-        unigrams, keys, probabilities, backoffs = arrays
-        return cls(
-            model.target_vocab_size, model.order, unigrams, keys[:-1], probabilities[:-1], backoffs
-        )
+        self._after[node] = self._shorter[node]
+        self.start = int(self._after[bos_id])
 
     def _find(self, states, words):
         """Returns (nodes of the words after the states, whether they exist)."""
@@ -88,18 +67,8 @@ class LanguageStates:
         found = is_root | (self._keys[index] == keys)
         return np.where(is_root, words, index + self._vocab_size), found
 
-    def start(self, bos_id: int) -> int:
-        """Returns the state at the start of a sentence."""
-        return int(self._after[bos_id])
-
     def follow(self, states: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns (log P(word | state) `[...]` float64, the next states `[...]` int64).
-
-        `states` and `words` are `[...]` int64.
-        """
-        states, words = np.broadcast_arrays(states, words)
-        shape = states.shape
-        states, words = states.reshape(-1), words.reshape(-1).astype(np.int64)
+        """Returns (log P(word | state), the next states), `[N]`, for `[N]` int64 each."""
         log_probs, after = np.zeros(states.size), np.zeros(states.size, np.int64)
         left = np.arange(states.size)
         while left.size:
@@ -111,4 +80,4 @@ class LanguageStates:
             left, states, words = left[missed], states[missed], words[missed]
             log_probs[left] += self._log_backoffs[states]
             states = self._shorter[states]
-        return log_probs.reshape(shape), after.reshape(shape)
+        return log_probs, after

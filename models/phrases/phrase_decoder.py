@@ -1,32 +1,23 @@
 """Translates sentences with a phrase table and a language model, by NumPy alone."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from nmt_zoo.models.phrases.arrays import joined, take
 from nmt_zoo.models.phrases.sentence_options import (
     BEFORE,
     BEHIND,
     DISTORTION,
     FEATURES,
-    LANGUAGE,
     LONGEST,
     NOTHING,
     made_up_for,
     options_of,
 )
-from nmt_zoo.models.phrases.stack_search import UNLIMITED, Limits, StackSearch, padded_text
-from nmt_zoo.models.phrases.table_decoder import (
-    BEAM_SIZE,
-    Phrase,
-    PhraseTranslation,
-    TableDecoder,
-    links_of,
-)
-
-_EXTENSIONS = 4  # Scored by the language model, for each hypothesis of a stack.
+from nmt_zoo.models.phrases.stack_search import StackSearch, padded_text
+from nmt_zoo.models.phrases.table_decoder import BEAM_SIZE, Phrase, TableDecoder, links_of
 
 
 class PhraseDecoder(TableDecoder):
@@ -41,70 +32,45 @@ class PhraseDecoder(TableDecoder):
         super().__init__(*arguments, **ids)
         self.distortion_limit = distortion_limit
 
-    def search(
-        self, sources: Sequence[Sequence[int]], *, n_best: int = 1, beam_size: int = BEAM_SIZE
-    ) -> list[list[PhraseTranslation]]:
-        """As `TableDecoder.search`."""
-        words = [self._words_of(source) for source in sources]
-        options = [self._options(source) for source in words]
-        return self._translations(words, options, n_best, beam_size)
+    def _search(self, texts, n_best, beam_size):
+        options = [self._options(text) for text in texts]
+        return self._translations(texts, options, n_best, beam_size)
 
-    def _explain(self, words, target, beam_size):
+    def _explain(self, words, target):
         options, text = self._options(words), padded_text(target)
         matching = np.zeros(options.starts.size, bool)
         for first in range(len(target)):
             window = text[first : first + LONGEST]
             matching |= ((options.words == NOTHING) | (options.words == window)).all(axis=1)
-        options = options.take(matching)
-        free = options.joined(*made_up_for(target, words.size))
-        for choice, size in ((options, beam_size), (free, beam_size), (free, 10 * beam_size)):
-            (translations,) = self._translations([words], [choice], 1, size, text=target)
-            if translations:
-                return translations[0]
+        options = take(options, matching)
+        free = joined(options, *made_up_for(target, words.size))
+        for choice, size in ((options, BEAM_SIZE), (free, BEAM_SIZE), (free, 10 * BEAM_SIZE)):
+            if choice.lengths.size:
+                (translations,) = self._translations([words], [choice], 1, size, text=target)
+                if translations:
+                    return translations[0]
         return None
 
     def _options(self, words):
         return options_of(self.arrays, words, self.max_phrase_length, self.unknown_id)
 
-    def _translations(self, words, options, n_best, beam_size, text=None):
+    def _translations(self, texts, options, n_best, beam_size, text=None):
         """Returns up to `n_best` different translations of each sentence."""
-        results = [[] for _ in words]
-        rows = [row for row, ways in enumerate(options) if words[row].size and ways.lengths.size]
-        if not rows:
-            return results
         search = StackSearch(
-            [options[row] for row in rows],
-            [words[row].size for row in rows],
+            options,
+            [words.size for words in texts],
             language=self.language,
-            order=self.order,
             weights=self.weights,
-            bos_id=self.bos_id,
             eos_id=self.eos_id,
-            limits=Limits(
-                beam_size,
-                UNLIMITED if beam_size == UNLIMITED else _EXTENSIONS * beam_size,
-                self.distortion_limit,
-            ),
+            beam_size=beam_size,
+            distortion_limit=self.distortion_limit,
             text=text,
         )
-        for row, derivations in zip(rows, search.run(n_best), strict=True):
-            results[row] = self._described(derivations, options[row], words[row].size)
-        return results
-
-    def _described(self, derivations, options, num_source):
-        """Returns the `PhraseTranslation` of each `Derivation`."""
-        features = self._features(options, derivations, num_source)
-        features[:, LANGUAGE] = self._language_scores(
-            [derivation.words for derivation in derivations]
-        )
         return [
-            PhraseTranslation(
-                [*derivation.words, self.eos_id],
-                derivation.score,
-                row,
-                partial(_phrases, options, derivation),
+            self._described(
+                derivations, self._features(own, derivations, words.size), partial(_phrases, own)
             )
-            for derivation, row in zip(derivations, features, strict=True)
+            for own, words, derivations in zip(options, texts, search.run(n_best), strict=True)
         ]
 
     def _features(self, options, derivations, num_source):

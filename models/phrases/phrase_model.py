@@ -7,7 +7,6 @@ import keras
 from nmt_zoo.models.base import require
 from nmt_zoo.models.phrases.phrase_decoder import PhraseDecoder
 from nmt_zoo.models.phrases.sentence_options import FEATURES, FIRST_WEIGHTS, LONGEST
-from nmt_zoo.models.phrases.stack_search import UNLIMITED
 from nmt_zoo.models.phrases.table_model import TableModel
 
 
@@ -55,6 +54,6 @@ class PhraseModel(TableModel):
         super().__init__(*sizes, **settings, **kwargs)
         self.settings["distortion_limit"] = distortion_limit
         require(
-            distortion_limit >= UNLIMITED,
+            distortion_limit >= -1,
             f"distortion_limit must be at least 0, or -1 for no limit, found {distortion_limit}",
         )

@@ -1,97 +1,56 @@
 """Translates sentences with rules that have gaps, by NumPy alone."""
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
-from nmt_zoo.models.phrases.chart_search import UNLIMITED, ChartLimits, ChartSearch
+from nmt_zoo.models.phrases.chart_search import ChartSearch
 from nmt_zoo.models.phrases.contexts import LanguageContext, TargetContext
 from nmt_zoo.models.phrases.rule_matches import FEATURES, GAPS, GLUE, matches_of, with_options
-from nmt_zoo.models.phrases.sentence_options import LANGUAGE, LONGEST, made_up_for
-from nmt_zoo.models.phrases.table_decoder import (
-    BEAM_SIZE,
-    Phrase,
-    PhraseTranslation,
-    TableDecoder,
-    links_of,
-)
-
-_SPAN_SHARE = 0.3  # Hypotheses of a span, for each one of the beam.
-_COMBINATIONS = 2  # Scored by the language model, for each one of the beam.
-_CORNER = 24
+from nmt_zoo.models.phrases.sentence_options import LONGEST, made_up_for
+from nmt_zoo.models.phrases.table_decoder import BEAM_SIZE, Phrase, TableDecoder, links_of
 
 
 class RuleDecoder(TableDecoder):
     """The search of `rule_model.RuleModel`."""
 
-    def search(
-        self, sources: Sequence[Sequence[int]], *, n_best: int = 1, beam_size: int = BEAM_SIZE
-    ) -> list[list[PhraseTranslation]]:
-        """As `TableDecoder.search`."""
-        words = [self._words_of(source) for source in sources]
-        results: list = [[] for _ in words]
-        rows = [row for row, sentence in enumerate(words) if sentence.size]
-        if not rows:
-            return results
-        texts = [words[row] for row in rows]
-        rules, matches = matches_of(self.arrays, texts, self.max_phrase_length, self.unknown_id)
-        context = LanguageContext(self.language, self.order, self.bos_id, self.eos_id)
-        by_sentence = self._derivations(rules, matches, texts, context, beam_size, n_best)
-        for row, derivations in zip(rows, by_sentence, strict=True):
-            results[row] = self._described(derivations, rules, matches)
-        return results
+    def _search(self, texts, n_best, beam_size):
+        table = matches_of(self.arrays, texts, self.max_phrase_length, self.unknown_id)
+        context = LanguageContext(self.language, self.eos_id)
+        return self._translations(*table, texts, context, n_best, beam_size)
 
-    def _explain(self, words, target, beam_size):
+    def _explain(self, words, target):
         context = TargetContext(target)
-        from_table = matches_of(self.arrays, [words], self.max_phrase_length, self.unknown_id)
-        made = ((0, option) for option in made_up_for(target, words.size))
-        for rules, matches in (from_table, with_options(*from_table, made)):
-            (derivations,) = self._derivations(rules, matches, [words], context, beam_size, 1)
-            if derivations:
-                (translation,) = self._described(derivations, rules, matches)
-                score = float(translation.features @ self.weights)
-                return translation._replace(score=score)
+        table = matches_of(self.arrays, [words], self.max_phrase_length, self.unknown_id)
+        free = ((0, option) for option in made_up_for(target, words.size))
+        for rules, matches in (table, with_options(*table, free)):
+            (translations,) = self._translations(rules, matches, [words], context, 1, BEAM_SIZE)
+            if translations:
+                score = float(translations[0].features @ self.weights)
+                return translations[0]._replace(score=score)
         return None
 
-    def _derivations(self, rules, matches, texts, context, beam_size, n_best):
-        """Returns for each sentence its best derivations, as `ChartSearch.run`."""
-        is_limited = beam_size != UNLIMITED
-        limits = ChartLimits(
-            max(int(_SPAN_SHARE * beam_size), 1) if is_limited else UNLIMITED,
-            _COMBINATIONS * beam_size if is_limited else UNLIMITED,
-            _CORNER if is_limited else UNLIMITED,
-        )
+    def _translations(self, rules, matches, texts, context, n_best, beam_size):
+        """Returns up to `n_best` different translations of each sentence."""
         search = ChartSearch(
             rules,
             matches,
             [text.size for text in texts],
             context=context,
             weights=self.weights,
-            limits=limits,
+            beam_size=beam_size,
         )
-        return search.run(n_best)
-
-    def _described(self, derivations, rules, matches):
-        """Returns the `PhraseTranslation` of each (derivation, its rules)."""
-        features = np.zeros((len(derivations), len(FEATURES)))
-        for row, (_, applied) in zip(features, derivations, strict=True):
-            for one in applied:
-                if one.match < 0:
-                    row[GLUE] -= 1
-                else:
-                    row += rules.features[one.rule]
-        if derivations:
-            features[:, LANGUAGE] = self._language_scores([one.words for one, _ in derivations])
-        return [
-            PhraseTranslation(
-                [*one.words, self.eos_id],
-                one.score,
-                row,
-                partial(_phrases, rules, matches, applied),
-            )
-            for (one, applied), row in zip(derivations, features, strict=True)
-        ]
+        results, phrases = [], partial(_phrases, rules, matches)
+        for derivations in search.run(n_best):
+            features = np.zeros((len(derivations), len(FEATURES)))
+            for row, derivation in zip(features, derivations, strict=True):
+                for application in derivation.edges:
+                    if application.match < 0:
+                        row[GLUE] -= 1
+                    else:
+                        row += rules.features[application.rule]
+            results.append(self._described(derivations, features, phrases))
+        return results
 
 
 def _target(rules, applied):
@@ -117,8 +76,9 @@ def _target(rules, applied):
     return words
 
 
-def _phrases(rules, matches, applied):
+def _phrases(rules, matches, derivation):
     """Lists the `Phrase`s of a derivation, without the glue."""
+    applied = derivation.edges
     targets: list = [[-1] * LONGEST for _ in applied]
     for place, (number, symbol) in enumerate(_target(rules, applied)):
         targets[number][symbol] = place

@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nmt_zoo.models.phrases.arrays import joined, ranges, take
 from nmt_zoo.models.phrases.sentence_options import (
     LONGEST,
-    NOTHING,
+    STATIC,
     Options,
     PhraseArrays,
     made_up,
@@ -27,7 +28,6 @@ FEATURES = (
     "glue",  # minus the parts of the sentence that are put side by side
     "unknown",  # words that the table cannot translate
 )
-STATIC = slice(1, 7)  # Features of a rule alone.
 GLUE, UNKNOWN = FEATURES.index("glue"), FEATURES.index("unknown")
 FIRST_WEIGHTS = (0.5, 0.2, 0.2, 0.2, 0.2, 0.2, 0.3, 0.3, 100.0)
 
@@ -51,9 +51,6 @@ class Matches(NamedTuple):
     first: np.ndarray  # [M] int64, the first of its `Rules`
     counts: np.ndarray  # [M] int64, number of its rules
 
-    def take(self, rows: np.ndarray) -> "Matches":
-        return Matches(*(array[rows] for array in self))
-
 
 class _Walk(NamedTuple):
     """Beginnings of source sides, each at some place of a sentence."""
@@ -63,9 +60,6 @@ class _Walk(NamedTuple):
     ends: np.ndarray
     gaps: np.ndarray
     nodes: np.ndarray  # in the trie of source sides
-
-    def take(self, rows):
-        return _Walk(*(array[rows] for array in self))
 
 
 def matches_of(
@@ -78,23 +72,22 @@ def matches_of(
     `unknown_id`.
     """
     walk = _walked(arrays, sources, span_limit)
-    walk = walk.take(arrays.first_pairs[walk.nodes] < arrays.first_pairs[walk.nodes + 1])
+    sizes = np.diff(arrays.first_pairs)
+    walk = take(walk, sizes[walk.nodes] > 0)
     nodes, which = np.unique(walk.nodes, return_inverse=True)
-    begins, sizes = arrays.first_pairs[nodes], np.diff(arrays.first_pairs)[nodes]
-    ends = np.cumsum(sizes)
-    rules = _rules(arrays, np.arange(sizes.sum()) + np.repeat(begins - (ends - sizes), sizes))
+    sizes = sizes[nodes]
+    rules = _rules(arrays, ranges(arrays.first_pairs[nodes], sizes))
     rules = rules._replace(sources=np.repeat(np.arange(nodes.size), sizes))
-    matches = Matches(*walk[:4], (ends - sizes)[which], sizes[which])
+    matches = Matches(*walk[:4], (np.cumsum(sizes) - sizes)[which], sizes[which])
     alone = matches.ends - matches.starts == 1
-    translated = set(
-        zip(matches.sentences[alone].tolist(), matches.starts[alone].tolist(), strict=True)
-    )
-    copied = [
+    places = matches.sentences[alone].tolist(), matches.starts[alone].tolist()
+    translated = set(zip(*places, strict=True))
+    copied = (
         (sentence, made_up(position, position + 1, [unknown_id], 1))
         for sentence, source in enumerate(sources)
         for position in range(source.size)
         if (sentence, position) not in translated
-    ]
+    )
     return with_options(rules, matches, copied)
 
 
@@ -105,34 +98,25 @@ def with_options(
     more = list(more)
     if not more:
         return rules, matches
-    options = more[0][1].joined(*(one for _, one in more[1:]))
-    rows = rules.links.size + np.arange(len(more))
+    sentences, options = zip(*more, strict=True)
+    added = joined(*options)
+    rows, ones = rules.links.size + np.arange(len(options)), np.ones(len(options), np.int64)
     features = np.zeros((rows.size, len(FEATURES)))
-    features[:, STATIC], features[:, UNKNOWN] = options.features[:, STATIC], options.features[:, -1]
-    number = int(rules.sources.max(initial=-1)) + 1 + np.arange(rows.size)
-    added = Rules(number, options.words, features, options.links)
-    sentences = np.array([sentence for sentence, _ in more])
-    gaps, ones = np.full((rows.size, 4), -1), np.ones(rows.size, np.int64)
-    new = Matches(sentences, options.starts, options.ends, gaps, rows, ones)
+    features[:, STATIC], features[:, UNKNOWN] = added.features[:, STATIC], added.features[:, -1]
+    numbers = int(rules.sources.max(initial=-1)) + 1 + np.arange(rows.size)
+    gaps = np.full((rows.size, 4), -1)
     return (
-        Rules(*map(np.concatenate, zip(rules, added, strict=True))),
-        Matches(*map(np.concatenate, zip(matches, new, strict=True))),
+        joined(rules, Rules(numbers, added.words, features, added.links)),
+        joined(matches, Matches(np.array(sentences), added.starts, added.ends, gaps, rows, ones)),
     )
 
 
 def _rules(arrays, pairs):
     """Reads pairs of the table."""
-    first = arrays.target_starts[pairs].astype(np.int64)
-    lengths = arrays.target_starts[pairs + 1] - first
-    places = np.minimum(first[:, None] + np.arange(LONGEST), arrays.target_words.size - 1)
-    symbols = arrays.target_words[places].astype(np.int64)
-    inside = np.arange(LONGEST) < lengths[:, None]
-    is_gap = inside & (symbols >= arrays.target_size)
-    features = np.zeros((pairs.size, len(FEATURES)))
-    num_words = (inside & ~is_gap).sum(axis=1)
-    features[:, STATIC] = np.column_stack([arrays.scores[pairs], np.ones(pairs.size), num_words])
+    symbols, lengths = arrays.targets_of(pairs)
+    is_gap = symbols >= arrays.target_size
+    features = arrays.features_of(pairs, lengths - is_gap.sum(axis=1), len(FEATURES))
     symbols = np.where(is_gap, GAPS[0] - (symbols - arrays.target_size), symbols)
-    symbols = np.where(inside, symbols, NOTHING)
     return Rules(pairs, symbols, features, arrays.links[pairs])
 
 
@@ -148,23 +132,17 @@ def _walked(arrays, sources, span_limit):
     gaps = np.full((starts.size, 4), -1)
     walk = _Walk(sentences, starts, starts + 1, gaps, words[sentences, starts])
     opened = walk._replace(ends=starts, nodes=np.full(starts.size, gap))
-    walk = _joined(walk, _over_gap(opened, lengths, span_limit))
-    found = [walk]
+    walks = [joined(walk, _over_gap(opened, lengths, span_limit))]
     for _ in range(LONGEST - 1):
+        walk = walks[-1]
         limits = np.minimum(walk.starts + span_limit, lengths[walk.sentences])
-        walk = walk.take(walk.ends < limits)
-        here = _follow(arrays, walk, words[walk.sentences, walk.ends])
-        by_word = here._replace(ends=here.ends + 1)
-        free = (walk.gaps[:, 3] < 0) & (walk.gaps[:, 1] != walk.ends)
-        opened = walk.take(free)
+        walk = take(walk, walk.ends < limits)
+        by_word = _follow(arrays, walk, words[walk.sentences, walk.ends])
+        by_word = by_word._replace(ends=by_word.ends + 1)
+        opened = take(walk, (walk.gaps[:, 3] < 0) & (walk.gaps[:, 1] != walk.ends))
         opened = _follow(arrays, opened, np.full(opened.ends.size, gap))
-        walk = _joined(by_word, _over_gap(opened, lengths, span_limit))
-        found.append(walk)
-    return _joined(*found)
-
-
-def _joined(*walks):
-    return _Walk(*map(np.concatenate, zip(*walks, strict=True)))
+        walks.append(joined(by_word, _over_gap(opened, lengths, span_limit)))
+    return joined(*walks)
 
 
 def _follow(arrays, walk, symbols):
@@ -172,16 +150,15 @@ def _follow(arrays, walk, symbols):
     keys = walk.nodes * arrays.vocab_size + symbols
     index = np.searchsorted(arrays.source_keys, keys)
     exists = arrays.source_keys[index] == keys
-    return walk.take(exists)._replace(nodes=index[exists] + arrays.vocab_size)
+    return take(walk, exists)._replace(nodes=index[exists] + arrays.vocab_size)
 
 
 def _over_gap(walk, lengths, span_limit):
     """Puts the ends of beginnings behind a gap, of every size that a span has room for."""
-    room = np.minimum(walk.starts + span_limit, lengths[walk.sentences]) - walk.ends
-    rows = np.repeat(np.arange(room.size), room)
-    sizes = np.arange(rows.size) - np.repeat(np.cumsum(room) - room, room) + 1
-    walk = walk.take(rows)
+    counts = np.minimum(walk.starts + span_limit, lengths[walk.sentences]) - walk.ends
+    sizes = ranges(np.ones_like(counts), counts)
+    walk = take(walk, np.repeat(np.arange(counts.size), counts))
     gaps, number = walk.gaps.copy(), np.where(walk.gaps[:, 1] < 0, 0, 2)
-    every = np.arange(rows.size)
-    gaps[every, number], gaps[every, number + 1] = walk.ends, walk.ends + sizes
+    rows = np.arange(sizes.size)
+    gaps[rows, number], gaps[rows, number + 1] = walk.ends, walk.ends + sizes
     return walk._replace(ends=walk.ends + sizes, gaps=gaps)

@@ -1,11 +1,11 @@
 """The phrase pairs that may translate a sentence."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from nmt_zoo.models.phrases.language_states import ROOT, LanguageStates
+from nmt_zoo.models.phrases.arrays import joined, ranges
 
 LONGEST = 7  # Most words of a phrase.
 NOTHING = -1  # Fills the places after the end of a phrase.
@@ -63,13 +63,28 @@ class PhraseArrays(NamedTuple):
                 index = np.searchsorted(self.source_keys, keys)
                 exists = self.source_keys[index] == keys
                 nodes, starts = index[exists] + self.vocab_size, starts[exists]
-            first, last = self.first_pairs[nodes], self.first_pairs[nodes + 1]
-            counts = last - first
-            ends = np.cumsum(counts)
-            pairs = np.arange(counts.sum()) + np.repeat(first - (ends - counts), counts)
-            places = np.repeat(starts, counts)
-            spans.append((places, places + length, pairs))
+            firsts = self.first_pairs[nodes]
+            counts = self.first_pairs[nodes + 1] - firsts
+            begins = np.repeat(starts, counts)
+            spans.append((begins, begins + length, ranges(firsts, counts)))
         return tuple(map(np.concatenate, zip(*spans, strict=True)))
+
+    def targets_of(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the target symbols of P pairs, and `[P]` int64, how many they are.
+
+        The symbols are `[P, LONGEST]` int64; after the end, `NOTHING`.
+        """
+        firsts = self.target_starts[pairs].astype(np.int64)
+        lengths = self.target_starts[pairs + 1] - firsts
+        columns = np.arange(LONGEST)
+        words = self.target_words.take(firsts[:, None] + columns, mode="clip")
+        return np.where(columns < lengths[:, None], words, NOTHING).astype(np.int64), lengths
+
+    def features_of(self, pairs: np.ndarray, num_words: np.ndarray, count: int) -> np.ndarray:
+        """Returns the features of P pairs alone, `[P, count]`; the others are 0."""
+        features = np.zeros((pairs.size, count))
+        features[:, STATIC] = np.column_stack([self.scores[pairs], np.ones(pairs.size), num_words])
+        return features
 
 
 class Options(NamedTuple):
@@ -83,12 +98,6 @@ class Options(NamedTuple):
     orientations: np.ndarray  # [O, 6], log-probabilities before, and behind
     links: np.ndarray  # [O] int64, bits as of `PhraseTable`
 
-    def take(self, rows: Any) -> "Options":
-        return Options(*(array[rows] for array in self))
-
-    def joined(self, *others: "Options") -> "Options":
-        return Options(*map(np.concatenate, zip(self, *others, strict=True)))
-
 
 def options_of(
     arrays: PhraseArrays, source: np.ndarray, max_length: int, unknown_id: int
@@ -98,29 +107,14 @@ def options_of(
     A word that no phrase pair translates alone can be copied: it becomes `unknown_id`.
     """
     starts, ends, pairs = arrays.pairs_of(source, max_length)
-    first = arrays.target_starts[pairs].astype(np.int64)
-    lengths = arrays.target_starts[pairs + 1] - first
-    places = first[:, None] + np.arange(LONGEST)
-    inside = np.arange(LONGEST) < lengths[:, None]
-    last = max(arrays.target_words.size - 1, 0)
-    words = np.where(inside, arrays.target_words[np.minimum(places, last)], NOTHING)
-    features = np.zeros((pairs.size, len(FEATURES)))
-    features[:, STATIC] = np.column_stack(
-        [arrays.scores[pairs], np.ones(pairs.size), lengths.astype(float)]
-    )
-    options = Options(
-        starts,
-        ends,
-        words.astype(np.int64),
-        lengths.astype(np.int64),
-        features,
-        arrays.reordering[pairs].astype(np.float64),
-        arrays.links[pairs],
-    )
+    words, lengths = arrays.targets_of(pairs)
+    features = arrays.features_of(pairs, lengths, len(FEATURES))
+    orientations = arrays.reordering[pairs].astype(np.float64)
+    options = Options(starts, ends, words, lengths, features, orientations, arrays.links[pairs])
     alone = np.zeros(source.size, bool)
     alone[starts[ends - starts == 1]] = True
-    copies = [made_up(place, place + 1, [unknown_id], 1) for place in np.flatnonzero(~alone)]
-    return options.joined(*copies)
+    copies = (made_up(place, place + 1, [unknown_id], 1) for place in np.flatnonzero(~alone))
+    return joined(options, *copies)
 
 
 def made_up(start: int, end: int, words: Sequence[int], num_unknown: int) -> Options:
@@ -150,25 +144,3 @@ def made_up_for(target: Sequence[int], num_source: int) -> list[Options]:
         for size, words in sorted(pieces)
         for i in range(num_source - size + 1)
     ]
-
-
-class LanguageScores(NamedTuple):
-    """What the language model says of options."""
-
-    estimates: np.ndarray  # [O], log-probability of all words, without what comes before
-    rest: np.ndarray  # [O], log-probability of the words from number `order - 1` on, which is exact
-    states: np.ndarray  # [O] int64, state after the words, if there are `order - 1` or more
-
-
-def language_scores(language: LanguageStates, order: int, options: Options) -> LanguageScores:
-    """Scores the words of options, see `LanguageScores`."""
-    size = options.lengths.size
-    estimates, rest = np.zeros(size), np.zeros(size)
-    states = np.full(size, ROOT)
-    for place in range(int(options.lengths.max(initial=0))):
-        rows = np.flatnonzero(options.lengths > place)
-        log_probs, states[rows] = language.follow(states[rows], options.words[rows, place])
-        estimates[rows] += log_probs
-        if place >= order - 1:
-            rest[rows] += log_probs
-    return LanguageScores(estimates, rest, states)

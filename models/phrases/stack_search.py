@@ -6,13 +6,13 @@ of a stack have translated equally many source words. All extensions of a stack 
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from nmt_zoo.models.phrases.arrays import best_of_each, mixed
+from nmt_zoo.models.phrases.arrays import best_of_each, joined, ranges, recombined, take
 from nmt_zoo.models.phrases.forest import Derivation, Forest
-from nmt_zoo.models.phrases.language_states import LanguageStates
+from nmt_zoo.models.phrases.language_states import ROOT, LanguageStates
 from nmt_zoo.models.phrases.sentence_options import (
     BEFORE,
     BEHIND,
@@ -20,22 +20,12 @@ from nmt_zoo.models.phrases.sentence_options import (
     LANGUAGE,
     LONGEST,
     NOTHING,
-    LanguageScores,
     Options,
-    language_scores,
 )
 
-UNLIMITED = -1  # Of a limit.
+_EXTENSIONS = 4  # Scored by the language model, for each hypothesis of a stack.
 _NONE = -1e6  # Guess for a span without options; finite, so that differences are numbers.
 _MONOTONE, _SWAP, _DISCONTINUOUS = range(3)
-
-
-class Limits(NamedTuple):
-    """How much a search looks at; `UNLIMITED` finds the best derivation of all."""
-
-    stack_size: int = 100  # hypotheses of a stack that are followed
-    extensions: int = 400  # extensions of a stack that the language model scores
-    distortion_limit: int = 6  # most source words between the ends of two phrases
 
 
 class _Stack(NamedTuple):
@@ -79,11 +69,10 @@ class StackSearch:
         options: for each of B sentences, what may be translated how.
         lengths: for each sentence the number of its source words, at least 1.
         language: the language model.
-        order: length of its longest n-grams.
         weights: `[len(FEATURES)]` float64.
-        bos_id: id that starts sentences.
-        eos_id: id that ends them.
-        limits: see `Limits`.
+        eos_id: id that ends sentences.
+        beam_size: most hypotheses of a stack that are followed.
+        distortion_limit: most source words between the ends of two phrases; below 0: no limit.
         text: ids of the one translation to search for, without `</s>`; None: any.
     """
 
@@ -93,35 +82,52 @@ class StackSearch:
         lengths: Sequence[int],
         *,
         language: LanguageStates,
-        order: int,
         weights: np.ndarray,
-        bos_id: int,
         eos_id: int,
-        limits: Limits,
+        beam_size: int,
+        distortion_limit: int,
         text: Sequence[int] | None = None,
     ) -> None:
         self.lengths, self.size = np.asarray(lengths, np.int64), max(lengths)
-        self.language, self.order, self.weights = language, order, weights
-        self.bos_id, self.eos_id, self.limits = bos_id, eos_id, limits
+        self.language, self.weights, self.eos_id = language, weights, eos_id
+        self.beam_size = beam_size
+        self.distortion_limit = self.size if distortion_limit < 0 else distortion_limit
         self.text = None if text is None else padded_text(text)
         counts = [of_sentence.lengths.size for of_sentence in options]
         self.first_options = np.append(0, np.cumsum(counts))
-        joined = options[0].joined(*options[1:])
+        every = joined(*options)
         sentences = np.repeat(np.arange(len(options)), counts)
-        spoken = language_scores(language, order, joined)
-        static = joined.features @ weights
-        guesses = static + weights[LANGUAGE] * spoken.estimates
+        estimates, rest, states = self._words_alone(every)
+        static = every.features @ weights
+        guesses = static + weights[LANGUAGE] * estimates
         # By sentence and span, the best first.
-        self.numbers = np.lexsort((-guesses, joined.ends, joined.starts, sentences))
-        self.options = joined.take(self.numbers)
-        self.spoken = LanguageScores(*(array[self.numbers] for array in spoken))
+        self.numbers = np.lexsort((-guesses, every.ends, every.starts, sentences))
+        self.options = take(every, self.numbers)
+        self.rest, self.states = rest[self.numbers], states[self.numbers]
         self.static, self.guesses = static[self.numbers], guesses[self.numbers]
         self.before = self.options.orientations[:, :3] * weights[BEFORE]
         self.behind = self.options.orientations[:, 3:] * weights[BEHIND]
         self.spans = self._spans_with_options(sentences)
         self.best = self._best_of_spans()
         self.marks = np.random.default_rng(1).integers(-(2**62), 2**62, self.size)
-        self.arcs: list[tuple] = []
+        self.edges: list[tuple] = []
+
+    def _words_alone(self, options):
+        """Scores the words of options by the language model, without what comes before.
+
+        Returns the log-probability of all words; that of the words from number `order - 1` on,
+        which is exact; and the state after the words, if there are `order - 1` or more: `[O]` each.
+        """
+        size = options.lengths.size
+        estimates, rest = np.zeros(size), np.zeros(size)
+        states = np.full(size, ROOT)
+        for place in range(int(options.lengths.max(initial=0))):
+            rows = np.flatnonzero(options.lengths > place)
+            log_probs, states[rows] = self.language.follow(states[rows], options.words[rows, place])
+            estimates[rows] += log_probs
+            if place >= self.language.order - 1:
+                rest[rows] += log_probs
+        return estimates, rest, states
 
     def _spans_with_options(self, sentences):
         starts, ends = self.options.starts, self.options.ends
@@ -163,7 +169,7 @@ class StackSearch:
         Their texts differ. Their edges are numbers of options, in the order of the target.
         """
         self.hypotheses, self.offsets = [self._empty()], [0]
-        self.keeps_arcs = n_best > 1
+        self.keeps_edges = n_best > 1
         waiting: list[list[_Extensions]] = [[] for _ in range(self.size + 1)]
         total = self.lengths.size
         for covered in range(self.size + 1):
@@ -184,7 +190,7 @@ class StackSearch:
             nothing,
             np.zeros(count),
             self.best[np.arange(count), 0, self.lengths],
-            np.full(count, self.language.start(self.bos_id)),
+            np.full(count, self.language.start),
             np.arange(self.size) >= self.lengths[:, None],
             np.zeros(count, np.int64),
         )
@@ -198,9 +204,7 @@ class StackSearch:
             return
         rows, spans, kinds, jumps, futures = self._spans_of(stack)
         first, counts = self.spans.first[spans], self.spans.counts[spans]
-        ends = np.cumsum(counts)
-        which = np.repeat(np.arange(rows.size), counts)
-        options = np.arange(which.size) + np.repeat(first - (ends - counts), counts)
+        which, options = np.repeat(np.arange(rows.size), counts), ranges(first, counts)
         last = stack.options[rows]
         fixed = stack.scores[rows] - self.weights[DISTORTION] * jumps
         fixed += np.where(last < 0, 0.0, self.behind[last, kinds])
@@ -219,7 +223,7 @@ class StackSearch:
         for length in range(1, int(lengths.max(initial=0)) + 1):
             chosen = np.flatnonzero(lengths == length)
             if chosen.size:
-                waiting[number + length].append(_take(extensions, self._most(extensions, chosen)))
+                waiting[number + length].append(self._most(take(extensions, chosen)))
 
     def _spans_of(self, stack):
         """Returns the spans that may extend hypotheses, and what they change.
@@ -235,11 +239,9 @@ class StackSearch:
         last_ends = np.where(stack.options < 0, 0, self.options.ends[stack.options])
         fits = np.take_along_axis(right, starts, axis=1) >= ends
         jumps = np.abs(starts - last_ends[:, None])
-        if self.limits.distortion_limit != UNLIMITED:
-            most = self.limits.distortion_limit
-            first_gap = np.argmin(covered, axis=1)[:, None]
-            fits &= jumps <= most
-            fits &= (starts == first_gap) | (ends - first_gap <= most)
+        first_gap = np.argmin(covered, axis=1)[:, None]
+        fits &= jumps <= self.distortion_limit
+        fits &= (starts == first_gap) | (ends - first_gap <= self.distortion_limit)
         rows, columns = np.nonzero(fits)
         starts, ends, sentences = starts[fits], ends[fits], stack.sentences[rows]
         gap_start, gap_end = left[rows, starts], right[rows, starts]
@@ -261,39 +263,35 @@ class StackSearch:
         expected = self.text[extensions.spelt[:, None] + np.arange(LONGEST)]
         spelt = extensions.spelt + self.options.lengths[extensions.options]
         fits = ((words == NOTHING) | (words == expected)).all(axis=1)
-        return _take(extensions._replace(spelt=spelt), fits)
+        return take(extensions._replace(spelt=spelt), fits)
 
-    def _most(self, extensions, rows):
-        """Returns the rows with the best guesses: of each sentence `extensions`."""
-        if self.limits.extensions == UNLIMITED or rows.size <= self.limits.extensions:
-            return rows
-        sentences, guesses = extensions.sentences[rows], extensions.guesses[rows]
-        return rows[best_of_each(sentences, guesses, self.limits.extensions)]
+    def _most(self, extensions):
+        """Returns the extensions of each sentence with the best guesses."""
+        most = _EXTENSIONS * self.beam_size
+        return take(extensions, best_of_each(extensions.sentences, extensions.guesses, most))
 
     # Choice
 
     def _choose(self, waiting):
         """Scores the best extensions, recombines equal ones, and returns the stack of the best."""
         if not waiting:
-            return _take(self._empty(), np.zeros(0, np.int64))
-        extensions = _Extensions(*map(np.concatenate, zip(*waiting, strict=True)))
-        stack = self._scored(
-            _take(extensions, self._most(extensions, np.arange(extensions.scores.size)))
-        )
-        keys, totals = self._keys(stack), stack.scores + stack.futures
-        order = np.lexsort((-totals, keys))
-        is_first = np.append(True, keys[order][1:] != keys[order][:-1])[: order.size]
+            return take(self._empty(), np.zeros(0, np.int64))
+        stack = self._scored(self._most(joined(*waiting)))
+        totals = stack.scores + stack.futures
+        winners = recombined(self._equal_columns(stack), totals)
         # In the order in which they came, so that what is equal does not depend on the batch.
-        winners = np.sort(order[is_first])
-        size = self.limits.stack_size
-        most = winners.size if size == UNLIMITED else size
-        best = best_of_each(stack.sentences[winners], totals[winners], most)
+        best = np.flatnonzero(winners == np.arange(winners.size))
+        best = best[np.sort(best_of_each(stack.sentences[best], totals[best], self.beam_size))]
         # Hypotheses of a sentence are next to each other, the best first.
-        best = winners[np.sort(best)]
         best = best[np.lexsort((-totals[best], stack.sentences[best]))]
-        if self.keeps_arcs:
-            self._keep_arcs(stack, order, is_first, best)
-        return _take(stack, best)
+        numbers = np.full(winners.size, -1)
+        numbers[best] = np.arange(best.size) + self.offsets[-1]
+        heads = numbers[winners] if self.keeps_edges else numbers
+        rows = np.flatnonzero(heads >= 0)
+        self.edges.append(
+            (heads[rows], stack.scores[rows], stack.parents[rows], stack.options[rows])
+        )
+        return take(stack, best)
 
     def _scored(self, extensions):
         """Adds the language model's part to extensions; returns them as a `_Stack`."""
@@ -305,15 +303,15 @@ class StackSearch:
             rows = extensions.parents[chosen] - self.offsets[number]
             states[chosen] = self.hypotheses[number].states[rows]
             covered[chosen] = self.hypotheses[number].covered[rows]
-        options, log_probs = extensions.options, self.spoken.rest[extensions.options].copy()
+        options, log_probs = extensions.options, self.rest[extensions.options]
         lengths = self.options.lengths[options]
-        for place in range(self.order - 1):
+        for place in range(self.language.order - 1):
             chosen = np.flatnonzero(lengths > place)
             words = self.options.words[options[chosen], place]
             of_words, states[chosen] = self.language.follow(states[chosen], words)
             log_probs[chosen] += of_words
-        is_long = lengths >= self.order - 1
-        states[is_long] = self.spoken.states[options[is_long]]
+        is_long = lengths >= self.language.order - 1
+        states[is_long] = self.states[options[is_long]]
         places = np.arange(self.size)
         covered |= (places >= self.options.starts[options, None]) & (
             places < self.options.ends[options, None]
@@ -322,17 +320,16 @@ class StackSearch:
         both = extensions.sentences, extensions.parents
         return _Stack(*both, options, scores, extensions.futures, states, covered, extensions.spelt)
 
-    def _keys(self, stack):
-        """Returns numbers `[H]` that are equal if the same may follow with the same scores."""
-        parts = [
+    def _equal_columns(self, stack):
+        """Lists columns `[H]` that are equal if the same may follow with the same scores."""
+        return [
             stack.sentences,
             (stack.covered * self.marks).sum(axis=1),
             self.options.ends[stack.options] * (self.size + 1) + self.options.starts[stack.options],
             stack.states,
             *np.ascontiguousarray(self.behind[stack.options]).view(np.int64).T,
-            *([] if self.text is None else [stack.spelt]),
+            stack.spelt,
         ]
-        return mixed(parts)
 
     # The end
 
@@ -342,7 +339,7 @@ class StackSearch:
         for length in np.unique(self.lengths):
             whole = self.hypotheses[length]
             rows = np.flatnonzero(self.lengths[whole.sentences] == length)
-            stack = _take(whole, rows)
+            stack = take(whole, rows)
             after, _ = self.language.follow(stack.states, np.full(rows.size, self.eos_id))
             at_end = self.options.ends[stack.options] == length
             kinds = np.where(at_end, _MONOTONE, _DISCONTINUOUS)
@@ -356,24 +353,10 @@ class StackSearch:
                 ends[stack.sentences[row]].append((float(totals[row]), number))
         return ends
 
-    def _keep_arcs(self, stack, order, is_first, best):
-        """Keeps the extensions that were recombined with hypotheses of the stack being chosen."""
-        positions = np.full(order.size, -1)
-        positions[best] = np.arange(best.size)
-        winners = order[np.flatnonzero(is_first)[np.cumsum(is_first) - 1]]
-        others = ~is_first & (positions[winners] >= 0)
-        rows = order[others]
-        numbers = positions[winners[others]] + self.offsets[-1]
-        self.arcs.append((numbers, stack.scores[rows], stack.parents[rows], stack.options[rows]))
-
     def _derivations(self, n_best):
-        """Returns the best derivations of each sentence, from all hypotheses and arcs."""
-        names = "scores", "parents", "options"
-        own = [np.concatenate([getattr(one, n) for one in self.hypotheses]) for n in names]
-        first = self.lengths.size  # The first ones are the empty hypotheses.
-        own = [np.arange(first, own[0].size), *(array[first:] for array in own)]
-        heads, scores, parents, options = map(np.concatenate, zip(own, *self.arcs, strict=True))
-
+        """Returns the best derivations of each sentence."""
+        none = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        heads, scores, parents, options = map(np.concatenate, zip(none, *self.edges, strict=True))
         spoken: dict[int, list] = {}  # Option -> its words.
 
         def spell(edge, inner):
@@ -387,15 +370,10 @@ class StackSearch:
         results = []
         for sentence, start in enumerate(self.first_options[:-1]):
             derivations = forest.best(sentence, n_best)
-            places = (self.numbers[options[one.edges[::-1]]] - start for one in derivations)
-            pairs = zip(derivations, places, strict=True)
-            results.append([one._replace(edges=place.tolist()) for one, place in pairs])
+            applied = (self.numbers[options[d.edges[::-1]]] - start for d in derivations)
+            pairs = zip(derivations, applied, strict=True)
+            results.append([d._replace(edges=rows.tolist()) for d, rows in pairs])
         return results
-
-
-def _take(record: Any, rows: Any) -> Any:
-    """Returns rows of a `_Stack` or of `_Extensions`."""
-    return type(record)(*(array[rows] for array in record))
 
 
 def padded_text(words: Sequence[int]) -> np.ndarray:

@@ -1,14 +1,18 @@
 """What the searches with a table of phrases or rules and a language model have in common."""
 
+import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from nmt_zoo.models.phrases.forest import Derivation
 from nmt_zoo.models.phrases.language_states import LanguageStates
-from nmt_zoo.models.phrases.sentence_options import LONGEST, PhraseArrays
+from nmt_zoo.models.phrases.sentence_options import LANGUAGE, LONGEST, PhraseArrays
 
 BEAM_SIZE = 100  # Hypotheses that are followed for each number of translated words.
+EVERY = sys.maxsize  # The size of a beam that finds the best derivation of all.
 
 
 class Phrase(NamedTuple):
@@ -54,9 +58,8 @@ class TableDecoder:
         arrays: the table.
         language: the language model.
         weights: `[F]` float64, of the features.
-        order: length of the longest n-grams.
         max_phrase_length: as of `table_model.TableModel`.
-        bos_id, eos_id, unknown_id: special ids.
+        eos_id, unknown_id: special ids.
     """
 
     def __init__(
@@ -65,15 +68,13 @@ class TableDecoder:
         language: LanguageStates,
         weights: np.ndarray,
         *,
-        order: int,
         max_phrase_length: int,
-        bos_id: int,
         eos_id: int,
         unknown_id: int,
     ) -> None:
         self.arrays, self.language, self.weights = arrays, language, weights
-        self.order, self.max_phrase_length = order, max_phrase_length
-        self.bos_id, self.eos_id, self.unknown_id = bos_id, eos_id, unknown_id
+        self.max_phrase_length = max_phrase_length
+        self.eos_id, self.unknown_id = eos_id, unknown_id
 
     def search(
         self, sources: Sequence[Sequence[int]], *, n_best: int = 1, beam_size: int = BEAM_SIZE
@@ -83,15 +84,20 @@ class TableDecoder:
         Args:
             sources: for each sentence its ids, with or without the final `</s>`.
             n_best: most different translations of a sentence to return, the best first.
-            beam_size: hypotheses that are followed; a negative number: all.
+            beam_size: hypotheses that are followed, at least 1; or `EVERY`.
         Returns:
             An empty list for a sentence without words.
         """
+        words = [self._words_of(source) for source in sources]
+        texts = [text for text in words if text.size]
+        translations = iter(self._search(texts, n_best, beam_size) if texts else [])
+        return [next(translations) if text.size else [] for text in words]
+
+    def _search(self, texts, n_best, beam_size):
+        """As `search`, of sentences `[S]` int64 that have words."""
         raise NotImplementedError
 
-    def explain(
-        self, source: Sequence[int], target: Sequence[int], beam_size: int = BEAM_SIZE
-    ) -> PhraseTranslation | None:
+    def explain(self, source: Sequence[int], target: Sequence[int]) -> PhraseTranslation | None:
         """Finds the best derivation of a given translation.
 
         Where the table has no way to it, words are translated as they are needed, at the price of
@@ -101,14 +107,25 @@ class TableDecoder:
         words, target = self._words_of(source), list(target)
         target = target[: target.index(self.eos_id)] if self.eos_id in target else target
         if words.size and target:
-            return self._explain(words, target, beam_size)
+            return self._explain(words, target)
         if words.size or target:
             return None
         return PhraseTranslation([self.eos_id], 0.0, np.zeros(self.weights.size), list)
 
-    def _explain(self, words, target, beam_size):
+    def _explain(self, words, target):
         """As `explain`, of a sentence `[S]` int64 and a translation that both have words."""
         raise NotImplementedError
+
+    def _described(self, derivations: Sequence[Derivation], features, phrases):
+        """Returns the `PhraseTranslation` of each derivation.
+
+        `features` lack the language model's; `phrases` is a function of a derivation.
+        """
+        features[:, LANGUAGE] = self._language_scores([d.words for d in derivations])
+        return [
+            PhraseTranslation([*d.words, self.eos_id], d.score, row, partial(phrases, d))
+            for d, row in zip(derivations, features, strict=True)
+        ]
 
     def _words_of(self, source):
         source = [i for i in source if i != self.eos_id]
@@ -117,7 +134,7 @@ class TableDecoder:
     def _language_scores(self, texts):
         """Returns log P(text) for lists of ids without `</s>`."""
         lengths = np.array([len(ids) + 1 for ids in texts], np.int64)
-        states = np.full(lengths.size, self.language.start(self.bos_id))
+        states = np.full(lengths.size, self.language.start)
         totals = np.zeros(lengths.size)
         words = np.full((lengths.size, int(lengths.max(initial=0))), self.eos_id)
         for row, ids in zip(words, texts, strict=True):

@@ -11,8 +11,10 @@ from nmt_zoo.models.base import (
     TranslationModel,
     require_at_least,
     require_at_most,
+    settings_of,
 )
 from nmt_zoo.models.ngram import IMPOSSIBLE, NgramLanguageModel
+from nmt_zoo.models.phrases.arrays import ranges
 from nmt_zoo.models.phrases.language_states import LanguageStates
 from nmt_zoo.models.phrases.sentence_options import (
     GIVEN_SOURCE,
@@ -75,17 +77,7 @@ class TableModel(TranslationModel):
         **kwargs: Any,
     ) -> None:
         super().__init__(source_vocab_size, target_vocab_size, **kwargs)
-        self.settings = {
-            "max_phrase_length": max_phrase_length,
-            "translations": translations,
-            "order": order,
-            "num_source_phrases": num_source_phrases,
-            "num_phrase_pairs": num_phrase_pairs,
-            "num_target_words": num_target_words,
-            "num_ngrams": num_ngrams,
-            "eos_id": eos_id,
-            "unknown_id": unknown_id,
-        }
+        self.settings = settings_of(locals())
         require_at_least(1, self.settings, ("max_phrase_length", "translations"))
         require_at_most(self.longest_phrase, self.settings, ("max_phrase_length",))
         require_at_least(0, self.settings, self.corpus_sizes)
@@ -143,16 +135,17 @@ class TableModel(TranslationModel):
     def decoder(self) -> TableDecoder:
         """Returns the search with the current weights of the features; the tables are read once."""
         if self._read is None:
-            names = ("first_pairs", "target_starts", "target_words", "pair_scores", "reordering")
-            tables = (np.asarray(getattr(self, n)) for n in ("source_keys", *names, "links"))
+            names = "source_keys", "first_pairs", "target_starts", "target_words", "pair_scores"
+            arrays = (np.asarray(getattr(self, name)) for name in (*names, "reordering", "links"))
             sizes = self.source_vocab_size + self.num_gaps, self.target_vocab_size
-            self._read = PhraseArrays(*sizes, *tables), LanguageStates.of(self.language_model)
-        names = ("order", "max_phrase_length", "eos_id", "unknown_id", *self.search_settings)
+            model, order = self.language_model, self.settings["order"]
+            ngrams = model.unigrams, model.ngram_keys[:-1], model.probabilities[:-1], model.backoffs
+            language = LanguageStates(sizes[1], order, *map(np.asarray, ngrams), self.bos_id)
+            self._read = PhraseArrays(*sizes, *arrays), language
+        names = ("max_phrase_length", "eos_id", "unknown_id", *self.search_settings)
+        settings = {name: self.settings[name] for name in names}
         return self.decoder_class(
-            *self._read,
-            np.asarray(self.feature_weights, np.float64),
-            bos_id=self.bos_id,
-            **{name: self.settings[name] for name in names},
+            *self._read, np.asarray(self.feature_weights, np.float64), **settings
         )
 
     def architecture(self) -> Architecture:
@@ -211,12 +204,10 @@ class TableModel(TranslationModel):
         result = np.zeros((source_ids.size, self.target_vocab_size), np.float32)
         for row, word in zip(result, source_ids.reshape(-1), strict=True):
             pairs = np.arange(*arrays.first_pairs[word : word + 2])
-            starts, ends = arrays.target_starts[pairs], arrays.target_starts[pairs + 1]
-            lengths = ends - starts
-            places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
-            places += np.arange(places.size)
+            starts = arrays.target_starts[pairs]
+            lengths = arrays.target_starts[pairs + 1] - starts
             shares = np.repeat(np.exp(arrays.scores[pairs, GIVEN_SOURCE]) / lengths, lengths)
-            np.add.at(row, arrays.target_words[places], shares)
+            np.add.at(row, arrays.target_words[ranges(starts, lengths)], shares)
             row[self.unknown_id] += not pairs.size
         result /= result.sum(axis=1, keepdims=True)
         return ops.convert_to_tensor(result.reshape(*source_ids.shape, -1))
