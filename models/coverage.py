@@ -6,9 +6,8 @@ from keras import ops
 
 from nmt_zoo.models.architecture import Part
 from nmt_zoo.models.base import StepOutput, Tensor, TranslationModel, by_hypothesis, by_sentence
-from nmt_zoo.models.layers.jumps import posterior
 from nmt_zoo.models.layers.masks import HIDDEN_SCORE, TINY
-from nmt_zoo.models.layers.source_positions import is_null
+from nmt_zoo.models.layers.source_positions import is_null, posterior
 from nmt_zoo.models.layers.translation_length import TranslationLength
 
 # Tuned on validation text:

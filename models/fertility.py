@@ -88,14 +88,13 @@ class FertilityModel(AlignmentModel):
         return Architecture((*source, fertilities), target)
 
     def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
-        source_mask = padding_mask(source_ids, self.pad_id)
-        target_mask = padding_mask(target_ids, self.pad_id)
         translation = self._translation(source_ids, target_ids)
-        links = self.positions.smoothed(source_mask, translation, target_mask)
-        links = ops.where(target_mask[:, :, None], links, 0.0)
+        links = self._posteriors(source_ids, target_ids, translation)
+        links = ops.where(padding_mask(target_ids, self.pad_id)[:, :, None], links, 0.0)
         factors = self._factors(source_ids, ops.sum(links, axis=1, keepdims=True) - links)
-        factors = ops.where(is_null(source_mask)[:, None, :], 1.0, factors)
-        return self.positions.smoothed(source_mask, translation * factors, target_mask)
+        null = is_null(padding_mask(source_ids, self.pad_id))[:, None, :]
+        factors = ops.where(null, 1.0, factors)
+        return self._posteriors(source_ids, target_ids, translation * factors)
 
     def _factors(self, source_ids, others):
         """Computes n(c + 1 | f_j) / n(c | f_j) for c `others`, which is `[B, T, S]`."""

@@ -11,15 +11,21 @@ import keras
 from keras import ops
 
 from nmt_zoo.models.architecture import SOURCE_WORDS, Architecture, Part
-from nmt_zoo.models.base import Tensor, require, require_at_least, require_choices, require_rates
+from nmt_zoo.models.base import (
+    Tensor,
+    require,
+    require_at_least,
+    require_choices,
+    require_rates,
+    settings_of,
+)
 from nmt_zoo.models.coverage import CoverageModel
-from nmt_zoo.models.layers.jumps import Jumps, jump, moved, no_previous, posterior
+from nmt_zoo.models.layers.jumps import Jumps
 from nmt_zoo.models.layers.masks import TINY, padding_mask
 from nmt_zoo.models.layers.source_positions import (
     Diagonal,
     PositionTable,
     Uniform,
-    is_null,
     lengths_of,
 )
 from nmt_zoo.models.layers.translation_table import TranslationTable
@@ -98,14 +104,7 @@ class AlignmentModel(CoverageModel):
         **kwargs: Any,
     ) -> None:
         super().__init__(source_vocab_size, target_vocab_size, **kwargs)
-        self.settings = {
-            "positions": positions,
-            "max_positions": max_positions,
-            "max_jump": max_jump,
-            "null_probability": null_probability,
-            "smoothing": smoothing,
-        }
-        self.num_word_pairs = num_word_pairs
+        self.settings = settings_of(locals())
         require_choices(self.settings, {"positions": tuple(_PRIORS)})
         require_at_least(1, self.settings, ("max_positions", "max_jump"))
         require_rates(self.settings, ("null_probability", "smoothing"))
@@ -156,14 +155,6 @@ class AlignmentModel(CoverageModel):
 
     # Likelihood and alignment
 
-    def _prior(self, source_ids, target_ids, target_lengths):
-        """P(a_i | the target tokens before i): `[B, T, S]`, or `[B, 1, S]` if equal for all i."""
-        source_mask = padding_mask(source_ids, self.pad_id)
-        if isinstance(self.positions, Jumps):
-            return self.positions.filtered(source_mask, self._translation(source_ids, target_ids))
-        target_positions = ops.arange(ops.shape(target_ids)[1])
-        return self.positions.prior(target_positions, source_mask, target_lengths)
-
     def _translation(self, source_ids, target_ids):
         """Returns t(e_i | f_j), `[B, T, S]`, also for padding."""
         return ops.maximum(self.table.look_up(source_ids, target_ids), TINY)
@@ -178,26 +169,35 @@ class AlignmentModel(CoverageModel):
         source_ids, target_in_ids = inputs["source_ids"], inputs["target_in_ids"]
         # The target tokens. The last one is unknown here, but no prediction depends on it.
         target_ids = ops.concatenate([target_in_ids[:, 1:], target_in_ids[:, -1:]], axis=1)
-        prior = self._prior(source_ids, target_ids, self._target_lengths(target_in_ids))
+        prior = self.positions.priors(
+            padding_mask(source_ids, self.pad_id),
+            self._translation(source_ids, target_ids),
+            self._target_lengths(target_in_ids),
+        )
         probabilities = ops.matmul(prior, self.table.rows(source_ids))
         logits = ops.log(ops.maximum(probabilities, TINY))
         return ops.broadcast_to(logits, (*ops.shape(target_in_ids), self.target_vocab_size))
 
     def score(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
-        prior = self._prior(source_ids, target_ids, self._target_lengths(target_ids))
-        return ops.log(ops.sum(prior * self._translation(source_ids, target_ids), axis=-1))
+        source_mask = padding_mask(source_ids, self.pad_id)
+        translation = self._translation(source_ids, target_ids)
+        prior = self.positions.priors(source_mask, translation, self._target_lengths(target_ids))
+        return ops.log(ops.sum(prior * translation, axis=-1))
 
     def translations(self, source_ids: Tensor) -> Tensor | None:
         return self.table.rows(source_ids)
 
     def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
-        source_mask = padding_mask(source_ids, self.pad_id)
         translation = self._translation(source_ids, target_ids)
-        if isinstance(self.positions, Jumps):
-            target_mask = padding_mask(target_ids, self.pad_id)
-            return self.positions.smoothed(source_mask, translation, target_mask)
-        prior = self._prior(source_ids, target_ids, self._target_lengths(target_ids))
-        return posterior(prior, translation)
+        return self._posteriors(source_ids, target_ids, translation)
+
+    def _posteriors(self, source_ids, target_ids, translation):
+        return self.positions.posteriors(
+            padding_mask(source_ids, self.pad_id),
+            translation,
+            padding_mask(target_ids, self.pad_id),
+            self._target_lengths(target_ids),
+        )
 
     # Decoding
 
@@ -209,23 +209,12 @@ class AlignmentModel(CoverageModel):
 
     def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
         """State: as `CoverageModel`, and with "jumps" `previous` (see `models.layers.jumps`)."""
-        state = super().initial_state(context)
-        if isinstance(self.positions, Jumps):
-            state["previous"] = no_previous(context["source_mask"])
-        return state
+        positions = self.positions.initial_state(context["source_mask"])
+        return {**super().initial_state(context), **positions}
 
     def position_prior(self, step: Tensor, state: dict[str, Any], source_mask: Tensor) -> Tensor:
-        if "previous" in state:
-            words, null_prior = self.positions.transitions(source_mask)
-            return jump(state["previous"], words) + null_prior[:, None, :]
         lengths = self.length.mean(source_mask)
-        return self.positions.prior(ops.reshape(step, (1,)), source_mask, lengths)
+        return self.positions.step_prior(step, state, source_mask, lengths)
 
     def follow(self, state: dict[str, Any], origin: Tensor, source_mask: Tensor) -> dict[str, Any]:
-        if "previous" not in state:
-            return state
-        null = is_null(source_mask)[:, None, :]
-        return {**state, "previous": moved(state["previous"], origin, null)}
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "num_word_pairs": self.num_word_pairs}
+        return self.positions.follow(state, origin, source_mask)

@@ -8,18 +8,17 @@ maximisation.
 
 from typing import Any
 
-import keras
 import numpy as np
 from keras import ops
 
 from nmt_zoo.models.base import Tensor
 from nmt_zoo.models.layers.masks import masked_softmax
 from nmt_zoo.models.layers.recurrent import scan_over_time
-from nmt_zoo.models.layers.source_positions import is_null
+from nmt_zoo.models.layers.source_positions import State, Uniform, is_null, posterior
 from nmt_zoo.models.layers.translation_table import logarithms
 
 
-class Jumps(keras.layers.Layer):
+class Jumps(Uniform):
     """Probabilities of the source word of a target word, given the previous source word.
 
     After source word q, a target word is linked to NULL with probability p0, `null_probability`, in
@@ -76,31 +75,30 @@ class Jumps(keras.layers.Layer):
         p0 = ops.where(ops.any(is_word, axis=2), self.null_probability, 1.0)  # [B, 1]
         return (1 - p0)[:, :, None] * words, ops.where(null, p0, 0.0)
 
-    def filtered(self, source_mask: Tensor, translation: Tensor) -> Tensor:
-        """The forward algorithm: P(source position of token t | target tokens before it).
-
-        `source_mask [B, S]` bool; `translation [B, T, S]` float32, t(target token | source word),
-        rows may be scaled -> `[B, T, S]` float32; rows sum to 1.
-        """
+    def priors(self, source_mask: Tensor, translation: Tensor, target_lengths: Tensor) -> Tensor:
+        """The forward algorithm; as `Uniform`, `[B, T, S]`."""
         words, null_prior = self.transitions(source_mask)
         null = is_null(source_mask)[:, None, :]
 
         def step(emission, state):
             previous = state[0][:, None, :]
-            prior = jump(previous, words) + null_prior[:, None, :]
-            previous = moved(previous, posterior(prior, emission[:, None, :]), null)
+            prior = ops.matmul(previous, words) + null_prior[:, None, :]
+            previous = _moved(previous, posterior(prior, emission[:, None, :]), null)
             return prior[:, 0], [previous[:, 0]]
 
-        return scan_over_time(step, translation, [no_previous(source_mask)])[0]
+        return scan_over_time(step, translation, [self._no_previous(source_mask)])[0]
 
-    def smoothed(self, source_mask: Tensor, translation: Tensor, target_mask: Tensor) -> Tensor:
-        """Forward-backward: P(source position of token t | all target tokens).
-
-        `source_mask [B, S]` bool, `target_mask [B, T]` bool -> `[B, T, S]` float32; rows sum to 1.
-        """
+    def posteriors(
+        self,
+        source_mask: Tensor,
+        translation: Tensor,
+        target_mask: Tensor,
+        target_lengths: Tensor,
+    ) -> Tensor:
+        """Forward-backward."""
         words, null_prior = self.transitions(source_mask)
         null = is_null(source_mask)[:, None, :]
-        prior = self.filtered(source_mask, translation)
+        prior = self.priors(source_mask, translation, target_lengths)
         scaled = translation / ops.sum(prior * translation, axis=-1, keepdims=True)
         real = target_mask[:, :, None]
         to_word = ops.where(ops.logical_and(real, ops.logical_not(null)), scaled, 0.0)
@@ -115,34 +113,30 @@ class Jumps(keras.layers.Layer):
             return after[:, 1:], [before]
 
         inputs = ops.concatenate([to_word, stayed], axis=-1)
-        ones = ops.ones_like(no_previous(source_mask))
+        ones = ops.ones_like(self._no_previous(source_mask))
         after, _ = scan_over_time(step, inputs, [ones], reverse=True)
         from_words = ops.where(null, 0.0, prior * scaled * after)
         rest = ops.maximum(1 - ops.sum(from_words, axis=-1, keepdims=True), 0.0)
         return from_words + ops.where(null, rest, 0.0)
 
+    def _no_previous(self, source_mask):
+        """Returns `previous` before the first target word."""
+        zeros = ops.zeros_like(source_mask, dtype="float32")
+        return ops.concatenate([ops.ones_like(zeros[:, :1]), zeros], axis=1)
 
-def posterior(prior: Tensor, translation: Tensor) -> Tensor:
-    joint = prior * translation
-    return joint / ops.sum(joint, axis=-1, keepdims=True)
+    def initial_state(self, source_mask: Tensor) -> State:
+        return {"previous": self._no_previous(source_mask)}
 
+    def step_prior(self, step: Tensor, state: State, source_mask: Tensor, lengths: Tensor):
+        words, null_prior = self.transitions(source_mask)
+        return ops.matmul(state["previous"], words) + null_prior[:, None, :]
 
-def no_previous(source_mask: Tensor) -> Tensor:
-    """Returns `previous` before the first target word, `[B, S + 1]` float32."""
-    zeros = ops.zeros_like(source_mask, dtype="float32")
-    return ops.concatenate([ops.ones_like(zeros[:, :1]), zeros], axis=1)
-
-
-def jump(previous: Tensor, words: Tensor) -> Tensor:
-    """Computes the prior of source words for the next target word, without NULL.
-
-    `previous [B, K, S + 1]`, of K hypotheses; `words [B, S + 1, S]` from `Jumps.transitions` ->
-    `[B, K, S]`.
-    """
-    return ops.matmul(previous, words)
+    def follow(self, state: State, origin: Tensor, source_mask: Tensor) -> State:
+        null = is_null(source_mask)[:, None, :]
+        return {**state, "previous": _moved(state["previous"], origin, null)}
 
 
-def moved(previous: Tensor, posterior: Tensor, null: Tensor) -> Tensor:
+def _moved(previous, posterior, null):
     """Computes `previous` after a target word, from `previous` before it, `[B, K, S + 1]`.
 
     `posterior [B, K, S]`, distribution of the word's source position; `null [B, 1, S]` bool, True

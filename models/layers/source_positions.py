@@ -15,6 +15,8 @@ from nmt_zoo.models.base import Tensor
 from nmt_zoo.models.layers.masks import masked_softmax
 from nmt_zoo.models.layers.translation_table import logarithms
 
+State = dict[str, Tensor]
+
 
 def lengths_of(mask: Tensor) -> Tensor:
     """`[B, S]` bool -> `[B]` int32."""
@@ -31,16 +33,23 @@ def is_null(source_mask: Tensor) -> Tensor:
     return ops.equal(ops.arange(ops.shape(source_mask)[1]), last[:, None])
 
 
+def posterior(prior: Tensor, translation: Tensor) -> Tensor:
+    joint = prior * translation
+    return joint / ops.sum(joint, axis=-1, keepdims=True)
+
+
 class Uniform(keras.layers.Layer):
-    """Model 1: every source position has probability 1 / n; Brown et al. 1993, section 4.1."""
+    """Model 1: every source position has probability 1 / n; Brown et al. 1993, section 4.1.
 
-    def prior(
-        self, target_positions: Tensor, source_mask: Tensor, target_lengths: Tensor
-    ) -> Tensor:
-        """Computes P(source position | target position).
+    Also the base class of the other position models. In all methods, `source_mask [B, S]` and
+    `target_mask [B, T]` are bool; `target_lengths [B]` float32 are in tokens with `</s>`;
+    `translation [B, T, S]` float32 is t(target token | source word), whose rows may be scaled.
+    """
 
-        `target_positions [T]` int32, counted from 0; `source_mask [B, S]` bool;
-        `target_lengths [B]` float32, in tokens with `</s>` -> `[B, T, S]` float32, or `[B, 1, S]`
+    def prior(self, positions: Tensor, source_mask: Tensor, target_lengths: Tensor) -> Tensor:
+        """Computes P(source position | target position), whatever the target words.
+
+        `positions [T]` int32 of the target, counted from 0 -> `[B, T, S]` float32, or `[B, 1, S]`
         if equal for all positions.
         """
         mask = ops.cast(ops.logical_or(source_mask, is_null(source_mask)), "float32")
@@ -49,8 +58,35 @@ class Uniform(keras.layers.Layer):
     def unpack(self, array: np.ndarray) -> None:
         """Sets the parameters from the array that the estimate of this name packs: here, none."""
 
+    def priors(self, source_mask: Tensor, translation: Tensor, target_lengths: Tensor) -> Tensor:
+        """Computes P(source position of token t | target tokens before it), shaped as `prior`."""
+        positions = ops.arange(ops.shape(translation)[1])
+        return self.prior(positions, source_mask, target_lengths)
 
-class PositionTable(keras.layers.Layer):
+    def posteriors(
+        self,
+        source_mask: Tensor,
+        translation: Tensor,
+        target_mask: Tensor,
+        target_lengths: Tensor,
+    ) -> Tensor:
+        """Computes P(source position of token t | all target tokens), `[B, T, S]` float32."""
+        return posterior(self.priors(source_mask, translation, target_lengths), translation)
+
+    def initial_state(self, source_mask: Tensor) -> State:
+        """Returns what decoding remembers of the links so far, name -> tensor with B rows."""
+        return {}
+
+    def step_prior(self, step: Tensor, state: State, source_mask: Tensor, lengths: Tensor):
+        """Computes the prior of a decoding step, `[B, K, S]`, or `[B, 1, S]` if equal for all K."""
+        return self.prior(ops.reshape(step, (1,)), source_mask, lengths)
+
+    def follow(self, state: State, origin: Tensor, source_mask: Tensor) -> State:
+        """Updates a state, leaves `[B, K, ...]`, by a word's posterior `origin [B, K, S]`."""
+        return state
+
+
+class PositionTable(Uniform):
     """Model 2: a probability for each source and target position and n; Brown et al., section 4.2.
 
     There, it depends on the length of the target, too, which is not known while translating.
@@ -81,12 +117,10 @@ class PositionTable(keras.layers.Layer):
         logits[tuple(map(slice, array.shape))] = logarithms(array)
         self.logits.assign(logits)
 
-    def prior(
-        self, target_positions: Tensor, source_mask: Tensor, target_lengths: Tensor
-    ) -> Tensor:
+    def prior(self, positions: Tensor, source_mask: Tensor, target_lengths: Tensor) -> Tensor:
         size, columns = self.max_positions, ops.arange(ops.shape(source_mask)[1])
-        rows = ops.minimum(target_positions, size - 1)[None]
-        has_row = (target_positions < size)[None, :, None]
+        rows = ops.minimum(positions, size - 1)[None]
+        has_row = (positions < size)[None, :, None]
         if self.shared:
             in_table = ops.logical_and(has_row, columns < size)
         else:
@@ -98,7 +132,7 @@ class PositionTable(keras.layers.Layer):
         return masked_softmax(ops.where(in_table, scores, 0.0), source_mask[:, None, :])
 
 
-class Diagonal(keras.layers.Layer):
+class Diagonal(Uniform):
     """Model 2 by distance from the diagonal; Dyer, Chahuneau and Smith 2013, section 2.
 
     NULL has the fixed probability `null_probability`, in (0, 1); the N source words share the rest
@@ -123,13 +157,11 @@ class Diagonal(keras.layers.Layer):
     def unpack(self, array: np.ndarray) -> None:
         self.tension.assign(array[0])
 
-    def prior(
-        self, target_positions: Tensor, source_mask: Tensor, target_lengths: Tensor
-    ) -> Tensor:
+    def prior(self, positions: Tensor, source_mask: Tensor, target_lengths: Tensor) -> Tensor:
         null = is_null(source_mask)[:, None, :]
         num_words = ops.cast(lengths_of(source_mask) - 1, "float32")[:, None, None]
         columns = ops.cast(ops.arange(1, ops.shape(source_mask)[1] + 1), "float32")
-        rows = ops.cast(target_positions + 1, "float32")[None, :, None]
+        rows = ops.cast(positions + 1, "float32")[None, :, None]
         distances = ops.abs(
             rows / target_lengths[:, None, None] - columns / ops.maximum(num_words, 1.0)
         )

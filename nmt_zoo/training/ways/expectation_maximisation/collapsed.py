@@ -11,7 +11,6 @@ Tiedemann 2016, "Efficient Word Alignment with Markov Chain Monte Carlo", for th
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,14 +22,6 @@ MOST = 4
 _STRENGTH = 1.0  # Pseudo-count of the global fertility distribution in each word's smoothing.
 
 
-class Counts(NamedTuple):
-    """Sums over the whole text for the word pairs and source words of some sentence pairs."""
-
-    word_pairs: np.ndarray  # [P] float64, expected count of every word pair plus the prior
-    totals: np.ndarray  # [F] float64, sum of the counts of every source word in the whole text
-    ratios: np.ndarray | None  # [MOST + 1, F] float64 from `log_ratios`; None without fertilities
-
-
 def first_posteriors(pairs: SentencePairs) -> np.ndarray:
     """Returns posteriors in which each target word links to all source positions alike."""
     posteriors = np.empty(pairs.cell_pairs.size, np.float32)
@@ -40,27 +31,37 @@ def first_posteriors(pairs: SentencePairs) -> np.ndarray:
 
 
 def others_translation(
-    pairs: SentencePairs, counts: Counts, counted: np.ndarray, posteriors: np.ndarray
+    pairs: SentencePairs,
+    counts: np.ndarray,
+    totals: np.ndarray,
+    ratios: np.ndarray | None,
+    counted: np.ndarray,
+    posteriors: np.ndarray,
 ) -> Callable[[Block], np.ndarray]:
     """Returns the function of a block for t(target word | source word) by all other target words.
 
-    With fertilities, it is multiplied by how much more probable fertilities are with the link.
-    `posteriors` `[cells]` are the links before; `counted` `[cells]` is what `counts` has of them.
-    The function returns `[R, n]` float64.
+    Args:
+        pairs: P word pairs of F source words.
+        counts: `[P]` float64, expected counts of the word pairs in the whole text plus the prior.
+        totals: `[F]` float64, sums of the counts of every source word.
+        ratios: `[MOST + 1, F]` float64 from `log_ratios`; with them, the function multiplies by how
+            much more probable fertilities are with the link. None without fertilities.
+        counted: `[cells]`, what `counts` has of these sentence pairs.
+        posteriors: `[cells]`, the links before.
+    Returns:
+        A function that returns `[R, n]` float64.
     """
-    sources = pairs.spread(np.arange(counts.totals.size))
+    sources = pairs.spread(np.arange(totals.size))
 
     def translation(block):
         columns = sources[_first_pairs(pairs, block)]
         own = _own_counts(pairs, counted, block)
-        shares = counts.word_pairs[pairs.cell_pairs[block.cells]].reshape(own.shape)
-        shares -= own
-        totals = counts.totals[columns][block.row_sentences]
-        totals -= own
+        shares = counts[pairs.cell_pairs[block.cells]].reshape(own.shape) - own
+        others = totals[columns][block.row_sentences] - own
         # Rounding must not make a count of nothing negative.
-        shares = np.maximum(shares, 1e-12) / np.maximum(totals, 1e-12)
-        if counts.ratios is not None:
-            shares[:, :-1] *= _fertility_factors(block, posteriors, counts.ratios[:, columns])
+        shares = np.maximum(shares, 1e-12) / np.maximum(others, 1e-12)
+        if ratios is not None:
+            shares[:, :-1] *= _fertility_factors(block, posteriors, ratios[:, columns])
         return shares
 
     return translation

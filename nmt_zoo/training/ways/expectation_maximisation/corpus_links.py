@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from nmt_zoo.training.ways.expectation_maximisation.agreement import facing
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import Block, SentencePairs
 
 _PAIRS = 1 << 14  # Sentence pairs whose links become lists at once.
@@ -106,6 +105,6 @@ def links_of_both(
 
     def choose(block):
         forward = posteriors[0][block.cells].reshape(-1, block.source_length)[:, :-1]
-        return np.nonzero(is_link(forward, facing(block, pairs, twin, posteriors[1])))
+        return np.nonzero(is_link(forward, pairs.facing(block, twin, posteriors[1])))
 
     return links_of(pairs, choose)

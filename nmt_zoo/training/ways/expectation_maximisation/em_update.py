@@ -15,14 +15,15 @@ from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.training.validation.evaluation import perplexity
 from nmt_zoo.training.ways.base import Options, WayOfTraining
-from nmt_zoo.training.ways.expectation_maximisation.chain import (
+from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText
+from nmt_zoo.training.ways.expectation_maximisation.engine import (
     FERTILITIES,
     MODEL_1,
     MODEL_2,
+    EMEngine,
+    LeaveOneOutEngine,
     Stage,
 )
-from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText
-from nmt_zoo.training.ways.expectation_maximisation.engine import EMEngine, LeaveOneOutEngine
 from nmt_zoo.training.ways.expectation_maximisation.iteration import POSITIONS
 from nmt_zoo.training.ways.expectation_maximisation.reverse_direction import (
     open_reverse,

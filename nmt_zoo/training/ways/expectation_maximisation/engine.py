@@ -4,21 +4,43 @@ An iteration reads each chunk once and adds up what the chunks count.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from nmt_zoo.training.ways.expectation_maximisation import collapsed
-from nmt_zoo.training.ways.expectation_maximisation.agreement import agreeing_posteriors
-from nmt_zoo.training.ways.expectation_maximisation.chain import Stage
 from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText
 from nmt_zoo.training.ways.expectation_maximisation.iteration import (
+    agreeing_posteriors,
     count_links,
     maximise_translation,
     posteriors_of,
     table_values,
 )
-from nmt_zoo.training.ways.expectation_maximisation.position_estimates import UniformEstimate
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
+    DiagonalEstimate,
+    PositionEstimate,
+    UniformEstimate,
+)
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import SentencePairs
+
+
+class Stage(NamedTuple):
+    """A model of a chain."""
+
+    name: str  # as it is printed
+    positions: PositionEstimate | None  # to begin with; None: from the stage before
+    fertile: bool = False  # whether source words have fertilities
+
+
+# Model 1 comes first because it has a single optimum, so that starting from its table makes a
+# richer model less sensitive to initialisation.
+MODEL_1 = Stage("Model 1", UniformEstimate())
+MODEL_2 = Stage("Model 2", DiagonalEstimate())
+HMM = Stage("HMM", JumpsEstimate.first())
+HMM_BEFORE_FERTILITIES = Stage("HMM", JumpsEstimate.first(null_probability=0.08))
+FERTILITIES = Stage("HMM with fertilities", None, fertile=True)
 
 
 class Engine:
@@ -242,13 +264,15 @@ class LeaveOneOutEngine(Engine):
         self._ratios = self.log_ratios() if self._fertile else None
 
     def _translation(self, number, side, part):
-        counts = collapsed.Counts(
+        posteriors, counted = map(self.text.file.read, self._places[number][side])
+        return collapsed.others_translation(
+            part,
             self._with_prior(side, part.numbers),
             self._totals[side][part.source_words],
             self._ratios[side][:, part.source_words] if self._ratios else None,
+            counted,
+            posteriors,
         )
-        posteriors, counted = map(self.text.file.read, self._places[number][side])
-        return collapsed.others_translation(part, counts, counted, posteriors)
 
     def translation(self, side: int) -> np.ndarray:
         direction = self.text.directions[side]

@@ -4,7 +4,7 @@ Brown et al. 1993, "The Mathematics of Statistical Machine Translation". A model
 translation table over the word pairs of a corpus, and a position model.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -56,6 +56,35 @@ def table_values(pairs: SentencePairs, table: np.ndarray) -> Callable[[Block], n
     `table` is `[P]`, of the word pairs of these sentence pairs.
     """
     return lambda block: table[pairs.cell_pairs[block.cells]].reshape(-1, block.source_length)
+
+
+def agreeing_posteriors(
+    directions: Sequence[SentencePairs], posteriors: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """Returns what each direction counts of its links; a single direction counts its posteriors.
+
+    A model lets several target words align to one source word, but not the other way round, so the
+    models of the two directions make different errors. In Liang, Taskar and Klein 2006, "Alignment
+    by Agreement", both count only links that both find probable: the posterior of a link is the
+    product of both directions' posteriors, which approximates the product of both distributions
+    over alignments (section 3.2). NULL, and the target's `</s>` where `</s>` has cells, have no
+    counterpart in the other direction and keep the posteriors of their own direction. Then the
+    posteriors of each target word are scaled to sum to 1.
+
+    Both `posteriors` and results are `[cells]` of one dtype, an array for each direction.
+    """
+    if len(directions) == 1:
+        return list(posteriors)
+    results = [np.empty_like(own) for own in posteriors]
+    for side, (pairs, result) in enumerate(zip(directions, results, strict=True)):
+        own, other, twin = posteriors[side], posteriors[1 - side], directions[1 - side]
+        for block in pairs.blocks:
+            both = own[block.cells].reshape(-1, block.source_length).astype(np.float64)
+            both[:, :-1] *= pairs.facing(block, twin, other)
+            # The sum is 0 if each direction excludes all links that the other finds possible.
+            both /= np.maximum(both.sum(axis=1, keepdims=True), 1e-30)
+            result[block.cells] = both.ravel()
+    return results
 
 
 def count_links(pairs: SentencePairs, posteriors: np.ndarray) -> np.ndarray:

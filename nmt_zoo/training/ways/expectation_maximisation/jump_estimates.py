@@ -5,17 +5,22 @@ Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", sec
 target word from NULL, the next jump starts at the last source word before NULL.
 """
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
-from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Expectation
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
+    Expectation,
+    PositionEstimate,
+)
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import Block
 
 _STEPS = 30  # Steps of the maximisation of jumps; no step lowers the function.
 
 
-class JumpsEstimate(NamedTuple):
+@dataclass(frozen=True)
+class JumpsEstimate(PositionEstimate):
     """Parameters of the model: a weight for every jump from source word to source word.
 
     After source word q, 1 ... N, the next target word comes from NULL with probability p0, and
@@ -28,9 +33,7 @@ class JumpsEstimate(NamedTuple):
     null_probability: float  # p0, in (0, 1)
 
     @classmethod
-    def first(
-        cls, *, max_jump: int = 20, null_probability: float = 0.2, **_settings: Any
-    ) -> "JumpsEstimate":
+    def first(cls, *, max_jump: int = 20, null_probability: float = 0.2, **settings: Any) -> Self:
         """Returns parameters to start from: the next word is most probable, far words least."""
         distances = np.abs(np.arange(-max_jump, max_jump + 1) - 1)
         widths = np.exp(-distances / 5)
@@ -39,9 +42,9 @@ class JumpsEstimate(NamedTuple):
     def pack(self) -> np.ndarray:
         return np.concatenate([self.widths, self.starts])
 
-    def unpack(self, array: np.ndarray) -> "JumpsEstimate":
+    def unpack(self, array: np.ndarray) -> Self:
         size = self.widths.size
-        return self._replace(widths=array[:size], starts=array[size : size + self.starts.size])
+        return replace(self, widths=array[:size], starts=array[size : size + self.starts.size])
 
     def transitions(self, num_words: int) -> np.ndarray:
         """Computes P(next source word | last source word), given that the next is not NULL.
@@ -79,20 +82,14 @@ class JumpsEstimate(NamedTuple):
         counts = (before.T @ ahead) * transitions  # [N + 1, N]
         return Expectation(posteriors, -float(np.log(scales).sum()), (counts,))
 
-    def merged(self, statistics: list[tuple]) -> list[tuple]:
-        sums = {}
-        for (counts,) in filter(None, statistics):
-            num_words = counts.shape[1]
-            sums[num_words] = sums.get(num_words, 0) + counts
-        return [(counts,) for counts in sums.values()]
-
-    def maximise(self, statistics: list[tuple]) -> "JumpsEstimate":
+    def maximise(self, statistics: list[tuple]) -> Self:
         jumps, starts = [], []
         for (counts,) in self.merged(statistics):
             inner, first = _buckets(counts.shape[1], self.starts.size)
             jumps.append((inner, counts[1:]))
             starts.append((first, counts[:1]))
-        return self._replace(
+        return replace(
+            self,
             widths=_climb(self.widths, jumps),
             starts=_climb(self.starts, starts),
         )

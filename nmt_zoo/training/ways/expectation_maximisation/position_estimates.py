@@ -3,7 +3,8 @@
 Letters as in `Block`: R rows (target tokens), n source positions, of which the last is NULL.
 """
 
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -21,36 +22,47 @@ class Expectation(NamedTuple):
     statistics: tuple  # arrays of the block from which `maximise` makes new parameters
 
 
-class PositionEstimate(Protocol):
+@dataclass(frozen=True)
+class PositionEstimate:
     """Parameters of a position model, which never change; for layers of `models.layers`."""
 
     @classmethod
-    def first(cls, *, sizes: tuple[int, int] = (0, 0), **settings: Any) -> "PositionEstimate":
+    def first(cls, *, sizes: tuple[int, int] = (0, 0), **settings: Any) -> Self:
         """Makes the parameters to begin with, by the settings of an `AlignmentModel`.
 
         `sizes` are the largest numbers of target and source positions that `pack` keeps.
         """
-        ...
+        return cls()
 
     def pack(self) -> np.ndarray:
         """Returns the parameters as one float64 array, for checkpoints and for the layer."""
-        ...
+        return np.zeros(0)
 
-    def unpack(self, array: np.ndarray) -> "PositionEstimate":
+    def unpack(self, array: np.ndarray) -> Self:
         """Returns the parameters at the beginning of a packed array that was made flat."""
-        ...
+        return self
 
     def expect(self, block: Block, translation: np.ndarray) -> Expectation:
         """Makes the expectation step on a block; `translation` is `[R, n]`, t(target | source)."""
-        ...
+        raise NotImplementedError
 
     def merged(self, statistics: list[tuple]) -> list[tuple]:
-        """Makes a list, no longer for a larger corpus, of which `maximise` makes the same."""
-        ...
+        """Makes a list, no longer for a larger corpus, of which `maximise` makes the same.
 
-    def maximise(self, statistics: list[tuple]) -> "PositionEstimate":
+        Here, it adds up counts with equal numbers of columns, one array in each tuple.
+        """
+        sums = {}
+        for (counts,) in filter(None, statistics):
+            total = sums.get(counts.shape[1], counts[:0])
+            longer, shorter = (counts, total) if len(counts) > len(total) else (total, counts)
+            longer = longer.copy()
+            longer[: len(shorter)] += shorter
+            sums[counts.shape[1]] = longer
+        return [(counts,) for counts in sums.values()]
+
+    def maximise(self, statistics: list[tuple]) -> Self:
         """Makes new parameters from the statistics that `expect` returned for all blocks."""
-        ...
+        return self
 
 
 def _normalised(weights):
@@ -59,40 +71,25 @@ def _normalised(weights):
     return weights / totals, float(np.log(totals).sum())
 
 
-class UniformEstimate(NamedTuple):
+class UniformEstimate(PositionEstimate):
     """Model 1: every source position has probability 1/n; Brown et al. 1993, section 4.1."""
-
-    @classmethod
-    def first(cls, **_settings: Any) -> "UniformEstimate":
-        return cls()
-
-    def pack(self) -> np.ndarray:
-        return np.zeros(0)
-
-    def unpack(self, array: np.ndarray) -> "UniformEstimate":
-        return self
 
     def expect(self, block: Block, translation: np.ndarray) -> Expectation:
         posteriors, log_likelihood = _normalised(translation)
         log_likelihood -= block.num_rows * float(np.log(block.source_length))
         return Expectation(posteriors, log_likelihood, ())
 
-    def merged(self, statistics: list[tuple]) -> list[tuple]:
-        return []
 
-    def maximise(self, statistics: list[tuple]) -> "UniformEstimate":
-        return self
-
-
-class PositionTableEstimate(NamedTuple):
+@dataclass(frozen=True)
+class PositionTableEstimate(PositionEstimate):
     """Model 2: a free table a(j | i, n), whatever the target length; Brown et al., section 4.2."""
 
-    tables: dict  # n -> [T, n] float64, rows sum to 1. Target positions without a row are uniform
+    tables: dict = field(default_factory=dict)  # n -> [T, n] float64, rows sum to 1; else uniform
     sizes: tuple[int, int] = (0, 0)  # as `first`
 
     @classmethod
-    def first(cls, *, sizes: tuple[int, int] = (0, 0), **_settings: Any) -> "PositionTableEstimate":
-        return cls({}, sizes)
+    def first(cls, *, sizes: tuple[int, int] = (0, 0), **settings: Any) -> Self:
+        return cls(sizes=sizes)
 
     def pack(self) -> np.ndarray:
         """Returns `[n - 1, target position, source position]`, 0 where there is no row."""
@@ -104,12 +101,12 @@ class PositionTableEstimate(NamedTuple):
                 array[n - 1, : len(rows), :n] = rows
         return array
 
-    def unpack(self, array: np.ndarray) -> "PositionTableEstimate":
+    def unpack(self, array: np.ndarray) -> Self:
         heights, lengths = self.sizes
         array = array[: lengths * heights * lengths].reshape(lengths, heights, lengths)
         rows = np.count_nonzero(array.any(axis=2), axis=1)
         tables = {n: array[n - 1, :h, :n] for n, h in enumerate(rows.tolist(), start=1) if h}
-        return self._replace(tables=tables)
+        return replace(self, tables=tables)
 
     def expect(self, block: Block, translation: np.ndarray) -> Expectation:
         n = block.source_length
@@ -118,20 +115,9 @@ class PositionTableEstimate(NamedTuple):
         table[: rows.shape[0]] = rows
         return _expect_by_table(table, block, translation)
 
-    def merged(self, statistics: list[tuple]) -> list[tuple]:
-        sums = {}
-        for (counts,) in statistics:
-            total = sums.setdefault(counts.shape[1], np.zeros([0, counts.shape[1]]))
-            longer, shorter = (counts, total) if len(counts) > len(total) else (total, counts)
-            longer = longer.copy()
-            longer[: len(shorter)] += shorter
-            sums[counts.shape[1]] = longer
-        return [(counts,) for counts in sums.values()]
-
-    def maximise(self, statistics: list[tuple]) -> "PositionTableEstimate":
-        counts = [counts for (counts,) in self.merged(statistics)]
-        tables = {c.shape[1]: c / c.sum(axis=1, keepdims=True) for c in counts}
-        return self._replace(tables=tables)
+    def maximise(self, statistics: list[tuple]) -> Self:
+        tables = {c.shape[1]: c / c.sum(axis=1, keepdims=True) for (c,) in self.merged(statistics)}
+        return replace(self, tables=tables)
 
 
 def _expect_by_table(table, block, translation):
@@ -143,22 +129,24 @@ def _expect_by_table(table, block, translation):
     return Expectation(posteriors, log_likelihood, (counts,))
 
 
-class SharedEstimate(NamedTuple):
+@dataclass(frozen=True)
+class SharedEstimate(PositionEstimate):
     """Model 2 with one table of weights for all n: row i, divided by the sum of its first n."""
 
-    weights: np.ndarray = np.ones((0, 0))  # [T, n] float64, above 0. Other positions weigh 1.
+    # [T, n] float64, above 0. Other positions weigh 1.
+    weights: np.ndarray = field(default_factory=lambda: np.ones((0, 0)))
     sizes: tuple[int, int] = (0, 0)  # as `first`
 
     @classmethod
-    def first(cls, *, sizes: tuple[int, int] = (0, 0), **_settings: Any) -> "SharedEstimate":
+    def first(cls, *, sizes: tuple[int, int] = (0, 0), **settings: Any) -> Self:
         return cls(sizes=sizes)
 
     def pack(self) -> np.ndarray:
         """Returns `[target position, source position]`."""
         return self._weights(*self.sizes)
 
-    def unpack(self, array: np.ndarray) -> "SharedEstimate":
-        return self._replace(weights=array[: np.prod(self.sizes)].reshape(self.sizes))
+    def unpack(self, array: np.ndarray) -> Self:
+        return replace(self, weights=array[: np.prod(self.sizes)].reshape(self.sizes))
 
     def _weights(self, height, n):
         weights, fitted = np.ones([height, n]), self.weights[:height, :n]
@@ -174,10 +162,7 @@ class SharedEstimate(NamedTuple):
         table = self._table(block.active.size, block.source_length)
         return _expect_by_table(table, block, translation)
 
-    def merged(self, statistics: list[tuple]) -> list[tuple]:
-        return PositionTableEstimate({}).merged(statistics)
-
-    def maximise(self, statistics: list[tuple]) -> "SharedEstimate":
+    def maximise(self, statistics: list[tuple]) -> Self:
         """Returns new weights, under which the expected alignments are more probable.
 
         There is no closed form, because sentences of other lengths divide by other sums. Each of
@@ -201,10 +186,11 @@ class SharedEstimate(NamedTuple):
             norms = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1]  # Over the lengths n >= j.
             fitted = np.divide(links, norms, out=weights.copy(), where=norms > 0)
             weights = np.maximum(fitted, _LEAST_WEIGHT)
-        return self._replace(weights=weights)
+        return replace(self, weights=weights)
 
 
-class DiagonalEstimate(NamedTuple):
+@dataclass(frozen=True)
+class DiagonalEstimate(PositionEstimate):
     """Model 2 by distance from the diagonal; Dyer, Chahuneau and Smith 2013, section 2.
 
     NULL has a fixed probability; the source words share the rest in proportion to
@@ -215,14 +201,14 @@ class DiagonalEstimate(NamedTuple):
     null_probability: float = 0.08  # p0, in (0, 1)
 
     @classmethod
-    def first(cls, *, null_probability: float = 0.08, **_settings: Any) -> "DiagonalEstimate":
+    def first(cls, *, null_probability: float = 0.08, **settings: Any) -> Self:
         return cls(null_probability=null_probability)
 
     def pack(self) -> np.ndarray:
         return np.array([self.tension])
 
-    def unpack(self, array: np.ndarray) -> "DiagonalEstimate":
-        return self._replace(tension=float(array[0]))
+    def unpack(self, array: np.ndarray) -> Self:
+        return replace(self, tension=float(array[0]))
 
     def expect(self, block: Block, translation: np.ndarray) -> Expectation:
         num_words = block.source_length - 1
@@ -254,7 +240,7 @@ class DiagonalEstimate(NamedTuple):
             contexts.append((positions[order[firsts]], np.add.reduceat(mass[order], firsts)))
         return contexts
 
-    def maximise(self, statistics: list[tuple]) -> "DiagonalEstimate":
+    def maximise(self, statistics: list[tuple]) -> Self:
         """Returns new parameters, with the best tension for the expected distances.
 
         Dyer et al. take a few gradient steps of a fixed size. The function is concave in the
@@ -281,7 +267,7 @@ class DiagonalEstimate(NamedTuple):
             before, tension = tension, step if low < step < high else (low + high) / 2
             if abs(tension - before) < 1e-9:
                 break
-        return self._replace(tension=float(tension))
+        return replace(self, tension=float(tension))
 
 
 def _distances(positions, num_words):

@@ -9,7 +9,6 @@ import numpy as np
 
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
-from nmt_zoo.training.ways.expectation_maximisation.chain import CHAINS
 from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText
 from nmt_zoo.training.ways.expectation_maximisation.corpus_links import (
     CorpusLinks,
@@ -17,12 +16,25 @@ from nmt_zoo.training.ways.expectation_maximisation.corpus_links import (
     links_of_both,
 )
 from nmt_zoo.training.ways.expectation_maximisation.engine import (
+    FERTILITIES,
+    HMM,
+    HMM_BEFORE_FERTILITIES,
+    MODEL_1,
+    MODEL_2,
     EMEngine,
     Engine,
     LeaveOneOutEngine,
 )
 
 Sides = Sequence[EncodedSide]  # (source, target)
+
+# Model of align.py -> its chain.
+CHAINS = {
+    "ibm1": (MODEL_1,),
+    "ibm2": (MODEL_1, MODEL_2),
+    "hmm": (MODEL_1, HMM),
+    "fertility": (MODEL_1, HMM_BEFORE_FERTILITIES, FERTILITIES),
+}
 
 # Iterations of each stage. With fertilities, rows of links sharpen quickly, right or wrong.
 ITERATIONS = {**dict.fromkeys(CHAINS, 5), "fertility": 2}

@@ -86,6 +86,20 @@ class SentencePairs(Rows):
         """Sentence pairs, including those without a cell."""
         return self.first_tokens.size
 
+    def facing(self, block: Block, twin: "SentencePairs", values: np.ndarray) -> np.ndarray:
+        """Returns the values of the other direction's cells for the word cells of a block.
+
+        `values` are of the cells of `twin`, the other direction. Returns `[R, n - 1]`; 1 for
+        `</s>`.
+        """
+        sentences, positions = block.row_sentences, block.row_positions
+        first_tokens = twin.first_tokens[block.pairs[sentences]]
+        tokens = first_tokens[:, None] + np.arange(block.source_length - 1)
+        opposite = values[twin.token_cells[tokens] + positions[:, None]]
+        if self.target_end:
+            opposite[positions == block.target_lengths[sentences] - 1] = 1
+        return opposite
+
 
 def number_word_pairs(
     corpus: EncodedCorpus, target_end: bool = True

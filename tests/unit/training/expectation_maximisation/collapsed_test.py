@@ -9,7 +9,6 @@ import pytest
 from nmt_zoo.training.ways.expectation_maximisation import text_alignment
 from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     MOST,
-    Counts,
     expected_fertilities,
     first_posteriors,
     log_ratios,
@@ -44,8 +43,8 @@ def new_posteriors(words, posteriors, *, fertile=False):
     """Makes one iteration of Model 1; returns the `matrices` of the new posteriors."""
     counts = count_links(words, posteriors) + ALPHA
     ratios = log_ratios(expected_fertilities(words, posteriors))[:, :-1] if fertile else None
-    sums = Counts(counts, words.source_sums(counts), ratios)
-    translation = others_translation(words, sums, posteriors, posteriors)
+    sums = counts, words.source_sums(counts), ratios
+    translation = others_translation(words, *sums, posteriors, posteriors)
     return matrices(words, posteriors_of(words, UniformEstimate(), translation)[0])
 
 

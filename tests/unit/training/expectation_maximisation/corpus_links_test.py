@@ -5,12 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
-from nmt_zoo.training.ways.expectation_maximisation.agreement import agreeing_posteriors
 from nmt_zoo.training.ways.expectation_maximisation.corpus_links import (
     best_links,
     links_of,
     links_of_both,
 )
+from nmt_zoo.training.ways.expectation_maximisation.iteration import agreeing_posteriors
 from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
 from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
     DiagonalEstimate,
@@ -86,7 +86,7 @@ def as_text(links):
 
 @pytest.mark.parametrize(
     "positions",
-    [UniformEstimate(), PositionTableEstimate({}), DiagonalEstimate(), JumpsEstimate.first()],
+    [UniformEstimate(), PositionTableEstimate(), DiagonalEstimate(), JumpsEstimate.first()],
 )
 @pytest.mark.parametrize("alpha", [0, 0.01])
 def test_a_small_text_is_aligned_as_a_person_would(positions, alpha):

@@ -12,10 +12,8 @@ from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.model_directory.directory import restore
 from nmt_zoo.training.ways.expectation_maximisation import chunks
-from nmt_zoo.training.ways.expectation_maximisation.agreement import agreeing_posteriors
 from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     MOST,
-    Counts,
     expected_fertilities,
     fertilities,
     first_posteriors,
@@ -25,6 +23,7 @@ from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
 from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
 from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     POSITIONS,
+    agreeing_posteriors,
     count_links,
     maximise_translation,
     posteriors_of,
@@ -184,8 +183,9 @@ def collapsed_steps(directions):
         for words, *links, model in zip(directions, posteriors, counted, positions, strict=True):
             counts = count_links(words, links[1]) + FERTILE["alpha"]
             ratios = log_ratios(expected_fertilities(words, links[0]))[:, :-1]
-            sums = Counts(counts, words.source_sums(counts), ratios if "ferti" in stage else None)
-            translation = others_translation(words, sums, links[1], links[0])
+            ratios = ratios if "ferti" in stage else None
+            sums = counts, words.source_sums(counts), ratios
+            translation = others_translation(words, *sums, links[1], links[0])
             found.append(posteriors_of(words, model, translation, np.float32))
         posteriors = [links for links, *_ in found]
         counted = agreeing_posteriors(directions, posteriors)

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ WORD_PAIRS = "nmt_zoo.training.ways.expectation_maximisation.word_pairs"
 
 POSITIONS = {
     "uniform": UniformEstimate(),
-    "table": PositionTableEstimate({}),
+    "table": PositionTableEstimate(),
     "shared": SharedEstimate(),
     "diagonal": DiagonalEstimate(),
     "jumps": JumpsEstimate.first(max_jump=4),
@@ -209,7 +210,7 @@ def test_new_jump_weights_are_the_best_for_the_expected_jumps(widest):
         for place, factor in itertools.product(range(weights.size), (0.97, 1.03)):
             changed = weights.copy()
             changed[place] *= factor
-            assert value(new._replace(**{name: changed})) <= best + 1e-9
+            assert value(replace(new, **{name: changed})) <= best + 1e-9
 
 
 @pytest.mark.parametrize("name", POSITIONS)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
-from nmt_zoo.training.ways.expectation_maximisation.agreement import agreeing_posteriors
 from nmt_zoo.training.ways.expectation_maximisation.iteration import (
+    agreeing_posteriors,
     count_links,
     maximise_translation,
     posteriors_of,
