@@ -12,7 +12,9 @@ import numpy as np
 
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.models.phrases.arrays import joined
 from nmt_zoo.models.phrases.sentence_options import LONGEST, NOTHING
+from nmt_zoo.training.ways.counting.counting import number_keys
 
 MONOTONE, SWAP, DISCONTINUOUS = range(3)  # Orientations of a phrase, as columns of tables.
 _FAR = np.iinfo(np.int32).max
@@ -70,7 +72,7 @@ def extract(text: LinkedText, max_length: int) -> Occurrences:
     is_free[text.targets] = False
     is_word = np.arange(text.target_ends.size) != text.target_ends
     before, after = _free_runs(is_free & is_word, max_length)
-    occurrences = []
+    occurrences = [Occurrences(*np.zeros((4, 0), np.int64))]
     for length, starts, left, right in smallest_targets(text, max_length):
         for more in range(max_length):
             for further in range(max_length - more):
@@ -78,10 +80,9 @@ def extract(text: LinkedText, max_length: int) -> Occurrences:
                 ok &= right - left + more + further <= max_length
                 if ok.any():
                     at = starts[ok]
-                    occurrences.append((at, at + length, left[ok] - more, right[ok] + further))
-    if not occurrences:
-        return Occurrences(*np.zeros((4, 0), np.int64))
-    return Occurrences(*map(np.concatenate, zip(*occurrences, strict=True)))
+                    target = left[ok] - more, right[ok] + further
+                    occurrences.append(Occurrences(at, at + length, *target))
+    return joined(*occurrences)
 
 
 def smallest_targets(
@@ -220,19 +221,19 @@ def add_up(parts: list) -> Any:
 
     Everything else is that of the occurrence whose `lexical` weights are largest.
     """
-    joined = type(parts[0])(*map(np.concatenate, zip(*parts, strict=True)))
-    order = np.lexsort((-joined.lexical.sum(axis=1), joined.keys))
-    keys = joined.keys[order]
+    counts = joined(*parts)
+    order = np.lexsort((-counts.lexical.sum(axis=1), counts.keys))
+    keys = counts.keys[order]
     firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: keys.size])
     if not firsts.size:
-        return joined
-    arrays = joined._asdict()
+        return counts
+    arrays = counts._asdict()
     sums = {
         name: np.add.reduceat(arrays[name][order], firsts)
         for name in ("counts", "orientations")
         if name in arrays
     }
-    return joined._replace(**{name: a[order[firsts]] for name, a in arrays.items()} | sums)
+    return counts._replace(**{name: a[order[firsts]] for name, a in arrays.items()} | sums)
 
 
 def positions_of(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -258,3 +259,31 @@ def inner_links(text: LinkedText, sources: np.ndarray, targets: np.ndarray) -> n
             row, j = np.nonzero(targets[rows[has_link]] == linked[:, None])
             bits[rows[has_link][row]] |= np.int64(1) << (LONGEST * i + j)
     return bits
+
+
+def lexical_weights(corpus: EncodedCorpus, text: LinkedText) -> tuple[np.ndarray, np.ndarray]:
+    """Computes the log-probability of every word given the words that it is linked to.
+
+    Returns `[N]` and `[M]` float64, for source and target words:
+    the mean of w(word | linked word) over its links, or w(word | NULL) without links, where w are
+    relative frequencies of links. The sum over a phrase is its lexical weight, Koehn et al. 2003,
+    equation 4, because words of a phrase pair are linked to words of the pair alone.
+    """
+    ends = text.source_ends, text.target_ends
+    result = []
+    for side, (positions, others) in enumerate(
+        ((text.sources, text.targets), (text.targets, text.sources))
+    ):
+        words, other_words = corpus[side].ids.astype(np.int64), corpus[1 - side].ids
+        size = int(words.max(initial=0)) + 1
+        _, numbers, _, num_equal = number_keys(other_words[others] * size + words[positions])
+        totals = np.bincount(other_words[others])
+        weights = num_equal[numbers] / totals[other_words[others]]
+        num_links = np.bincount(positions, minlength=words.size)
+        sums = np.bincount(positions, weights, minlength=words.size)
+        free = (num_links == 0) & (np.arange(words.size) != ends[side])
+        alone = np.bincount(words[free], minlength=size)
+        share = alone[words] / max(alone.sum(), 1)
+        mean = np.where(num_links > 0, sums / np.maximum(num_links, 1), share)
+        result.append(np.log(np.maximum(mean, 1e-12)))
+    return result[0], result[1]

@@ -1,20 +1,25 @@
-"""Estimates the phrase table of a translation model from an aligned text."""
+"""Counts the phrase pairs of an aligned text, and estimates a phrase table from them."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmt_zoo.data_pipeline.encoded import EncodedCorpus
-from nmt_zoo.models.phrases.arrays import best_of_each
-from nmt_zoo.training.ways.counting.counting import estimate_discounts
-from nmt_zoo.training.ways.phrases.extraction import inner_links, link_text, positions_of
-from nmt_zoo.training.ways.phrases.phrase_counts import (
-    PairCounts,
-    Trie,
-    count_pairs,
-    number_phrases,
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
+from nmt_zoo.models.phrases.arrays import best_of_each, ranges
+from nmt_zoo.training.ways.counting.counting import estimate_discounts, number_keys
+from nmt_zoo.training.ways.phrases.extraction import (
+    LinkedText,
+    add_up,
+    count_in_parts,
+    extract,
+    inner_links,
+    lexical_weights,
+    link_text,
+    orientations,
+    positions_of,
 )
 
+_PAIRS_AT_ONCE = 1 << 13  # Sentence pairs whose phrase pairs are extracted at once.
 _PRIOR = 0.5  # Occurrences of the usual orientations that are added to those of each phrase pair.
 
 
@@ -22,7 +27,7 @@ class PhraseTable(NamedTuple):
     """Phrase pairs with their scores, as `models.phrases.phrase_model.PhraseModel` stores them.
 
     F source phrases of two and more words, P pairs and W words of their target phrases. Nodes are
-    as of `phrase_counts.Trie`. Pairs are sorted by source node, and then the best first.
+    as of `Trie`. Pairs are sorted by source node, and then the best first.
     """
 
     source_keys: np.ndarray  # [F] int64, rising
@@ -36,6 +41,57 @@ class PhraseTable(NamedTuple):
     reordering: np.ndarray
     links: np.ndarray  # [P] int64, bit 7 i + j: source word i and target word j are linked
     num_found: int  # distinct pairs in the text, of which P are kept
+
+
+class Trie(NamedTuple):
+    """The phrases of one side, as the nodes of a trie.
+
+    Words are nodes 0 to V - 1. Longer phrases are numbered from V on, in the order of their keys:
+    V times the node of all words but the last, plus the last word.
+    """
+
+    vocab_size: int  # V
+    keys: np.ndarray  # [F] int64, rising
+    first_nodes: list  # for each length from 1, the first node of that length; then V + F
+
+    @property
+    def num_nodes(self) -> int:
+        return self.vocab_size + self.keys.size
+
+
+class PairCounts(NamedTuple):
+    """The distinct phrase pairs of a text, by rising key."""
+
+    keys: np.ndarray  # [P] int64, source node times the number of target nodes, plus target node
+    counts: np.ndarray  # [P] int32, occurrences
+    orientations: np.ndarray  # [P, 6] int32, occurrences by orientation before, and behind
+    # [P, 2] float32: sums of `LexicalWeights` of source and target of one occurrence, the one with
+    # the largest sum of both, as Koehn et al. 2003, equation 5, takes the largest.
+    lexical: np.ndarray
+    starts: np.ndarray  # [P, 2] int32, start of that occurrence in source and target text
+
+
+def number_phrases(side: EncodedSide, vocab_size: int, max_length: int) -> tuple[Trie, np.ndarray]:
+    """Numbers the phrases of a text of up to `max_length` words.
+
+    Returns (the `Trie`; `[max_length, N]` int32, in row n - 1 the node of the phrase of n words
+    that begins at each position, or -1 if the sentence ends before).
+    """
+    ids = side.ids.astype(np.int64)
+    left = np.repeat(np.cumsum(side.lengths, dtype=np.int64), side.lengths) - 1
+    left -= np.arange(ids.size)  # Words from each position to the end of its sentence.
+    nodes = np.full((max_length, ids.size), -1, np.int32)
+    nodes[0] = np.where(left > 0, ids, -1)
+    keys, first_nodes, first = [np.zeros(0, np.int64)], [0], vocab_size
+    for length in range(2, max_length + 1):
+        starts = np.flatnonzero(left >= length)
+        before = nodes[length - 2, starts].astype(np.int64)
+        new, numbers, *_ = number_keys(before * vocab_size + ids[starts + length - 1])
+        nodes[length - 1, starts] = first + numbers
+        keys.append(new)
+        first_nodes.append(first)
+        first += new.size
+    return Trie(vocab_size, np.concatenate(keys), [*first_nodes, first]), nodes
 
 
 def estimate(
@@ -64,16 +120,12 @@ def estimate(
         number_phrases(side, size, max_length)
         for side, size in zip(corpus, vocab_sizes, strict=True)
     )
+    text = link_text(corpus, counts, links)
     nodes = source_nodes, target_nodes
-    pairs = count_pairs(corpus, counts, links, nodes, target.num_nodes, max_length)
+    pairs = count_pairs(corpus, text, nodes, target.num_nodes, max_length)
     del source_nodes, target_nodes, nodes
     ends = pairs.keys // target.num_nodes, pairs.keys % target.num_nodes
-    given_target, given_source = (
-        conditional(pairs.counts, ends[1 - side], ends[side]) for side in (0, 1)
-    )
-    scores = np.stack(
-        [np.log(given_target), pairs.lexical[:, 0], np.log(given_source), pairs.lexical[:, 1]], 1
-    )
+    scores = scores_of(pairs, ends)
     best = best_of_each(ends[0], scores.sum(axis=1), most)
     best = best[np.lexsort((-scores[best].sum(axis=1), ends[0][best]))]
     lengths = [
@@ -82,17 +134,76 @@ def estimate(
     ]
     source_keys, first_pairs = _kept_nodes(source, ends[0][best])
     starts = pairs.starts[best].astype(np.int64)
-    words, target_starts = _words(corpus.target.ids, starts[:, 1], lengths[1])
     return PhraseTable(
         source_keys,
         first_pairs,
-        target_starts,
-        words,
+        np.append(0, np.cumsum(lengths[1])).astype(np.int32),
+        corpus.target.ids[ranges(starts[:, 1], lengths[1])].astype(np.int32),
         scores[best].astype(np.float32),
         _orientation_scores(pairs, best),
-        inner_links(link_text(corpus, counts, links), *map(positions_of, starts.T, lengths)),
+        inner_links(text, *map(positions_of, starts.T, lengths)),
         pairs.keys.size,
     )
+
+
+def count_pairs(
+    corpus: EncodedCorpus,
+    text: LinkedText,
+    nodes: tuple[np.ndarray, np.ndarray],
+    num_target_nodes: int,
+    max_length: int,
+) -> PairCounts:
+    """Counts phrase pairs, a part of the text at a time.
+
+    `nodes` are those of both sides, from `number_phrases`.
+    """
+    sums = [np.append(0.0, np.cumsum(w)) for w in lexical_weights(corpus, text)]
+
+    def count(part, begin):
+        return _count(part, begin, nodes, num_target_nodes, sums, max_length)
+
+    return count_in_parts(corpus, text, count, "phrases", _PAIRS_AT_ONCE)
+
+
+def _count(text, begin, nodes, num_target_nodes, lexical, max_length):
+    """Counts the phrase pairs of a part of the text that begins at the positions `begin`."""
+    pairs = extract(text, max_length)
+    kinds = orientations(text, pairs)
+    starts = pairs.source_start + begin[0], pairs.target_start + begin[1]
+    lengths = pairs.source_end - pairs.source_start, pairs.target_end - pairs.target_start
+    source, target = (
+        of_side[length - 1, start].astype(np.int64)
+        for of_side, length, start in zip(nodes, lengths, starts, strict=True)
+    )
+    weights = [
+        sums[start + length] - sums[start]
+        for sums, start, length in zip(lexical, starts, lengths, strict=True)
+    ]
+    rows = np.arange(kinds.shape[0])
+    by_kind = np.zeros((rows.size, 6), np.int32)
+    by_kind[rows, kinds[:, 0]] = 1
+    by_kind[rows, 3 + kinds[:, 1]] = 1
+    keys = source * num_target_nodes + target
+    occurrences = PairCounts(
+        keys,
+        np.ones(rows.size, np.int32),
+        by_kind,
+        np.stack(weights, 1).astype(np.float32),
+        np.stack(starts, 1).astype(np.int32),
+    )
+    return add_up([occurrences])
+
+
+def scores_of(pairs: Any, ends: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Returns the scores of a `PhraseTable`, `[P, 4]` float64, by `PairCounts` or `RuleCounts`.
+
+    `ends` are `[P]` int64, numbers of the source sides and of the target sides.
+    """
+    given_target, given_source = (
+        conditional(pairs.counts, ends[1 - side], ends[side]) for side in (0, 1)
+    )
+    columns = np.log(given_target), pairs.lexical[:, 0], np.log(given_source), pairs.lexical[:, 1]
+    return np.stack(columns, axis=1)
 
 
 def conditional(counts: np.ndarray, given: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -124,14 +235,6 @@ def _kept_nodes(trie: Trie, nodes):
     keys = new[keys // size] * size + keys % size
     counts = np.bincount(new[nodes], minlength=size + keys.size)
     return keys, np.append(0, np.cumsum(counts)).astype(np.int32)
-
-
-def _words(ids, starts, lengths):
-    """Returns the words of phrases of a text in one array, and where each phrase begins in it."""
-    ends = np.cumsum(lengths)
-    shift = np.repeat(starts - (ends - lengths), lengths)
-    words = ids[np.arange(shift.size) + shift]
-    return words.astype(np.int32), np.append(0, ends).astype(np.int32)
 
 
 def _orientation_scores(pairs: PairCounts, best):

@@ -4,7 +4,6 @@ Chiang 2007, "Hierarchical Phrase-Based Translation", section 3.2. Rules are fou
 pairs out of larger ones; those without gaps are the phrase pairs themselves.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -19,12 +18,12 @@ from nmt_zoo.training.ways.phrases.extraction import (
     count_in_parts,
     extract,
     inner_links,
+    lexical_weights,
     link_text,
     positions_of,
     smallest_targets,
 )
-from nmt_zoo.training.ways.phrases.phrase_counts import lexical_weights
-from nmt_zoo.training.ways.phrases.phrase_table import PhraseTable, conditional
+from nmt_zoo.training.ways.phrases.phrase_table import PhraseTable, scores_of
 
 MOST_SYMBOLS = 5  # Words and gaps of a source side with gaps.
 _SHORTEST_GAP = 2  # Source words; as in Chiang 2005, section 3.
@@ -38,7 +37,7 @@ class RuleCounts(NamedTuple):
 
     keys: np.ndarray  # [P] int64, hash of both sides
     counts: np.ndarray  # [P] int32, occurrences
-    # [P, 2] float32, lexical weights of one occurrence, as of `phrase_counts.PairCounts`
+    # [P, 2] float32, lexical weights of one occurrence, as of `phrase_table.PairCounts`
     lexical: np.ndarray
     source: np.ndarray  # [P, LONGEST] int32, words, gaps as the id V, then `NOTHING`
     # [P, LONGEST] int32, words, gaps as V and V + 1 in the order of the source, then `NOTHING`
@@ -60,14 +59,9 @@ def estimate(
     `max_length` is the most words of the phrase pairs, on either side, that rules are made of.
     Source nodes are of symbols below V + 1, of which V is a gap; target words V and V + 1 are gaps.
     """
-    rules = count_rules(corpus, counts, links, vocab_sizes, max_length)
+    rules = count_rules(corpus, link_text(corpus, counts, links), vocab_sizes, max_length)
     ends = [number_keys(mixed(side.T).view(np.int64))[1] for side in (rules.source, rules.target)]
-    given_target, given_source = (
-        conditional(rules.counts, ends[1 - side], ends[side]) for side in (0, 1)
-    )
-    scores = np.stack(
-        [np.log(given_target), rules.lexical[:, 0], np.log(given_source), rules.lexical[:, 1]], 1
-    ).astype(np.float32)
+    scores = scores_of(rules, ends).astype(np.float32)
     is_plain = (rules.source != vocab_sizes[0]).all(axis=1)
     best = np.flatnonzero(is_plain | (rules.counts >= _LEAST_COUNT))
     best = best[best_of_each(ends[0][best], scores[best].sum(axis=1), most)]
@@ -89,34 +83,25 @@ def estimate(
 
 
 def count_rules(
-    corpus: EncodedCorpus,
-    counts: np.ndarray,
-    links: np.ndarray,
-    vocab_sizes: tuple[int, int],
-    max_length: int,
+    corpus: EncodedCorpus, text: LinkedText, vocab_sizes: tuple[int, int], max_length: int
 ) -> RuleCounts:
     """Counts every rule of a text, a part of the text at a time."""
-    lexical = lexical_weights(corpus, counts, links)
-    text = link_text(corpus, counts, links)
+    lexical = lexical_weights(corpus, text)
 
     def count(part, begin):
+        parts = [_phrase_places(part, min(max_length, LONGEST)), *_rule_places(part, max_length)]
+        places = [np.concatenate(side) for side in zip(*parts, strict=True)]
         positions = [
             np.where(side >= 0, side + first, side).astype(np.int32)
-            for side, first in zip(_joined(part, max_length), begin, strict=True)
+            for side, first in zip(places, begin, strict=True)
         ]
         return _count(corpus, text, lexical, positions, vocab_sizes)
 
     return count_in_parts(corpus, text, count, "rules", _AT_ONCE)
 
 
-def _joined(text, max_length):
-    """Returns the places of all rules, `[P, LONGEST]` for each side."""
-    parts = [phrase_places(text, min(max_length, LONGEST)), *rule_places(text, max_length)]
-    return [np.concatenate([part[side] for part in parts]) for side in (0, 1)]
-
-
-def phrase_places(text: LinkedText, max_length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the places of the words of phrase pairs, as `rule_places` those of rules."""
+def _phrase_places(text, max_length):
+    """Returns the places of the words of phrase pairs, as `_rule_places` those of rules."""
     pairs = extract(text, max_length)
     return (
         positions_of(pairs.source_start, pairs.source_end - pairs.source_start),
@@ -124,7 +109,7 @@ def phrase_places(text: LinkedText, max_length: int) -> tuple[np.ndarray, np.nda
     )
 
 
-def rule_places(text: LinkedText, max_length: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _rule_places(text, max_length):
     """Yields the places of all rules with gaps, `[P, LONGEST]` int64 for source and target.
 
     A place is the position of a word in the text, a number of `_GAPS`, or, after the end,
@@ -188,9 +173,9 @@ def _target_places(left, right, inner):
         column[more] = place[more]
         after = place + more
         for (first, last), number in zip(inner, _GAPS, strict=False):
-            here = more & (place == first)
-            column[here] = number
-            after[here] = last[here]
+            opens = more & (place == first)
+            column[opens] = number
+            after[opens] = last[opens]
         place = after
     return target, place >= right
 

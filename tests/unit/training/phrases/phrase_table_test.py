@@ -7,7 +7,7 @@ import pytest
 
 from nmt_zoo.models.phrases.sentence_options import PhraseArrays
 from nmt_zoo.training.ways.counting.counting import estimate_discounts
-from nmt_zoo.training.ways.phrases import phrase_counts, phrase_table
+from nmt_zoo.training.ways.phrases import phrase_table
 from tests.unit.data_pipeline.small import rows_of
 from tests.unit.training.phrases.extraction_test import (
     arrays_of,
@@ -72,7 +72,7 @@ def lexical_weight(corpus, links, side, place):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_every_score_is_that_of_its_definition(seed, monkeypatch):
-    monkeypatch.setattr(phrase_counts, "_PAIRS_AT_ONCE", 7)  # The text is counted in parts.
+    monkeypatch.setattr(phrase_table, "_PAIRS_AT_ONCE", 7)  # The text is counted in parts.
     corpus, links = random_text(np.random.default_rng(seed), 25, 0.2)
     expected = counted(corpus, links, 3)
     table = phrase_table.estimate(
