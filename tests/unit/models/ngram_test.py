@@ -18,7 +18,7 @@ TARGET = tf.constant([[4, 6, 5, UNK, EOS], [7, EOS, PAD, PAD, PAD], [8, 8, 4, 4,
 UNKNOWN = tf.TensorSpec([None, None], tf.int32)
 
 
-@pytest.fixture(scope="module", params=[1, 4])
+@pytest.fixture(scope="module", params=[1, 3])
 def model(request):
     return model_of(random_text(1), request.param)[0]
 
@@ -36,23 +36,21 @@ def stepped(model, target_in_ids):
         yield output
 
 
-def test_every_distribution_sums_to_one_and_leaves_out_what_is_never_predicted(model):
-    probabilities = np.exp(call(model))
+def test_steps_sentences_and_look_ups_are_one_distribution_without_what_is_never_predicted(model):
+    log_probs = call(model).numpy()
+    probabilities = np.exp(log_probs)
     np.testing.assert_allclose(probabilities.sum(-1), 1, atol=1e-6)
-    assert not probabilities[..., [PAD, BOS]].any()
+    assert not probabilities[..., [PAD, BOS]].any() and (log_probs >= IMPOSSIBLE).all()
     assert (np.delete(probabilities, [PAD, BOS], axis=-1) > 0).all()
-    assert (call(model).numpy() >= IMPOSSIBLE).all()
-
-
-def test_steps_equal_whole_sentences(model):
-    logits = tf.stack([output.logits for output in stepped(model, shift_right(TARGET, BOS))], 1)
-    np.testing.assert_allclose(logits, call(model), atol=1e-6)
-
-
-def test_looking_up_words_equals_the_distribution_at_them(model):
-    expected = np.take_along_axis(call(model).numpy(), TARGET.numpy()[..., None], -1)[..., 0]
+    steps = list(stepped(model, shift_right(TARGET, BOS)))
+    np.testing.assert_allclose(np.stack([step.logits for step in steps], 1), log_probs, atol=1e-6)
+    expected = np.take_along_axis(log_probs, TARGET.numpy()[..., None], -1)[..., 0]
     real = TARGET.numpy() != PAD
     np.testing.assert_allclose(model.score(SOURCE, TARGET).numpy()[real], expected[real], rtol=1e-5)
+    # The source is not read.
+    weights = steps[0].attention.numpy()
+    np.testing.assert_allclose(weights, [[1 / 3] * 3, [1 / 2, 1 / 2, 0], [1 / 3] * 3], rtol=1e-6)
+    assert not model.has_alignment
 
 
 def test_an_unseen_context_leaves_the_word_to_the_shorter_one():
@@ -65,15 +63,8 @@ def test_an_unseen_context_leaves_the_word_to_the_shorter_one():
     assert np.abs(seen - shorter).max() > 0.01
 
 
-def test_the_source_is_not_read(model):
-    outputs = list(stepped(model, shift_right(TARGET, BOS)))
-    weights = outputs[0].attention.numpy()
-    np.testing.assert_allclose(weights, [[1 / 3] * 3, [1 / 2, 1 / 2, 0], [1 / 3] * 3], rtol=1e-6)
-    assert not model.has_alignment
-
-
 def test_a_search_finds_the_most_probable_sentence(model):
-    found = traced_search(model, limit=4, beam_size=20, alpha=0.0, emit_unknowns=True)(SOURCE)
+    found = traced_search(model, limit=3, beam_size=8, alpha=0.0, emit_unknowns=True)(SOURCE)
     np.testing.assert_array_equal(found.ids[0], found.ids[1])
     best = found.ids[:1, 0]
     scores = tf.where(best != PAD, model.score(SOURCE[:1], best), 0.0)
@@ -90,14 +81,13 @@ def test_methods_trace_with_unknown_dimensions(model):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_round_trips_are_exact(model, tmp_path):
-    copy = NgramLanguageModel.from_config(json.loads(json.dumps(model.get_config())))
+def test_round_trips_are_exact_and_half_precision_changes_nothing(model, tmp_path):
+    config = {**json.loads(json.dumps(model.get_config())), "dtype": "mixed_bfloat16"}
+    copy = NgramLanguageModel.from_config(config)
     copy.set_weights(model.get_weights())
-    np.testing.assert_array_equal(call(copy), call(model))
     model.save(tmp_path / "model.keras")
-    np.testing.assert_array_equal(
-        call(keras.saving.load_model(tmp_path / "model.keras")), call(model)
-    )
+    for other in (copy, keras.saving.load_model(tmp_path / "model.keras")):
+        np.testing.assert_array_equal(call(other), call(model))
 
 
 def test_fresh_tables_make_all_words_alike():
@@ -105,13 +95,6 @@ def test_fresh_tables_make_all_words_alike():
     scores = model.score(SOURCE, TARGET).numpy()[TARGET.numpy() != PAD]
     np.testing.assert_allclose(scores, -np.log(VOCAB - 2), rtol=1e-6)
     assert not model.trainable_variables
-
-
-def test_half_precision_changes_nothing():
-    model, _ = model_of(random_text(1), 3)
-    half = NgramLanguageModel.from_config({**model.get_config(), "dtype": "mixed_bfloat16"})
-    half.set_weights(model.get_weights())
-    np.testing.assert_array_equal(call(half), call(model))
 
 
 @pytest.mark.parametrize("setting", [{"order": 0}, {"num_ngrams": -1}])

@@ -45,15 +45,14 @@ def textbook(sentences, order, vocab_size=VOCAB):
     return probability
 
 
-@pytest.mark.parametrize("order", [1, 2, 3, 4])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_equals_a_textbook_loop(seed, order):
-    text = random_text(seed)
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_equals_a_textbook_loop(order):
+    text = random_text(order)
     model, _ = model_of(text, order)
     expected = textbook(text, order)
     generator = np.random.default_rng(5)
-    histories = [sentence[:n] for sentence in text[:6] for n in range(len(sentence) + 1)]
-    histories += generator.integers(4, VOCAB, (20, 4)).tolist()
+    histories = [sentence[:n] for sentence in text[:4] for n in range(len(sentence) + 1)]
+    histories += generator.integers(4, VOCAB, (10, 4)).tolist()
     for history in histories:
         context = tuple([BOS, *history][len(history) + 2 - order :] if order > 1 else [])
         state = np.full((1, order - 1), PAD, np.int32)
