@@ -12,8 +12,7 @@ from nmt_zoo.models.base import LARGEST, Searchable, SettingError, require
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import NgramLanguageModel
-from nmt_zoo.models.phrases.phrase_model import PhraseModel
-from nmt_zoo.models.phrases.rule_model import RuleModel
+from nmt_zoo.models.phrases.table_model import PhraseModel, RuleModel
 from nmt_zoo.models.rnn import RecurrentTranslationModel
 from nmt_zoo.models.transformer import Transformer
 from nmt_zoo.models.transformer_settings import TRANSFORMERS

@@ -21,7 +21,7 @@ from nmt_zoo.models.phrases.table_decoder import BEAM_SIZE, Phrase, TableDecoder
 
 
 class PhraseDecoder(TableDecoder):
-    """The search of `phrase_model.PhraseModel`.
+    """The search of `table_model.PhraseModel`.
 
     Args:
         arguments: as of `TableDecoder`.

@@ -12,7 +12,7 @@ from nmt_zoo.models.phrases.table_decoder import BEAM_SIZE, Phrase, TableDecoder
 
 
 class RuleDecoder(TableDecoder):
-    """The search of `rule_model.RuleModel`."""
+    """The search of `table_model.RuleModel`."""
 
     def _search(self, texts, n_best, beam_size):
         table = matches_of(self.arrays, texts, self.max_phrase_length, self.unknown_id)

@@ -1,7 +1,8 @@
-"""What models with a table of phrases or rules have in common; each has a search of its own."""
+"""The models with a table of phrases or rules; each has a search of its own."""
 
 from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -9,18 +10,18 @@ from nmt_zoo.models.architecture import SOURCE_WORDS, TARGET_WORDS, Architecture
 from nmt_zoo.models.base import (
     Tensor,
     TranslationModel,
+    require,
     require_at_least,
     require_at_most,
     settings_of,
 )
 from nmt_zoo.models.ngram import IMPOSSIBLE, NgramLanguageModel
+from nmt_zoo.models.phrases import rule_matches, sentence_options
 from nmt_zoo.models.phrases.arrays import ranges
 from nmt_zoo.models.phrases.language_states import LanguageStates
-from nmt_zoo.models.phrases.sentence_options import (
-    GIVEN_SOURCE,
-    LONGEST,
-    PhraseArrays,
-)
+from nmt_zoo.models.phrases.phrase_decoder import PhraseDecoder
+from nmt_zoo.models.phrases.rule_decoder import RuleDecoder
+from nmt_zoo.models.phrases.sentence_options import GIVEN_SOURCE, LONGEST, PhraseArrays
 from nmt_zoo.models.phrases.table_decoder import BEAM_SIZE, TableDecoder
 
 
@@ -229,3 +230,96 @@ class TableModel(TranslationModel):
 
     def _explain(self, source, target):
         return self.decoder().explain(source[source != self.pad_id].tolist(), target.tolist())
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class PhraseModel(TableModel):
+    """Translates phrase by phrase: Koehn, Och and Marcu 2003; Koehn et al. 2007.
+
+    A derivation divides the source into phrases, translates each by a pair of the phrase table, and
+    puts the translations in some order. Its features are `sentence_options.FEATURES`.
+
+    Args:
+        source_vocab_size, target_vocab_size, max_phrase_length, translations, order: as of
+            `TableModel`.
+        distortion_limit: most source words between the ends of two phrases that follow each other
+            in the target; -1: no limit.
+    Example:
+        >>> model = PhraseModel(90, 90)
+        >>> model.decoder().search([[5, 6, 3]])[0][0].ids
+        [1, 1, 3]
+    """
+
+    corpus_facts = "phrases"
+    features, first_weights = sentence_options.FEATURES, sentence_options.FIRST_WEIGHTS
+    num_orientations = 6
+    search_title = "Stack search"
+    decoder_class, search_settings = PhraseDecoder, ("distortion_limit",)
+
+    def __init__(
+        self,
+        source_vocab_size: int,
+        target_vocab_size: int,
+        *,
+        max_phrase_length: int = LONGEST,
+        translations: int = 30,
+        order: int = 3,
+        distortion_limit: int = 6,
+        **kwargs: Any,
+    ) -> None:
+        sizes = source_vocab_size, target_vocab_size
+        settings = {
+            "max_phrase_length": max_phrase_length,
+            "translations": translations,
+            "order": order,
+        }
+        super().__init__(*sizes, **settings, **kwargs)
+        self.settings["distortion_limit"] = distortion_limit
+        require(
+            distortion_limit >= -1,
+            f"distortion_limit must be at least 0, or -1 for no limit, found {distortion_limit}",
+        )
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class RuleModel(TableModel):
+    """Translates by rules, which are phrase pairs with up to two gaps: Chiang 2007.
+
+    A derivation is a tree: a rule translates a span of the source, and other rules fill its gaps;
+    the translations of spans that follow each other are put side by side by the glue rule. Its
+    features are `rule_matches.FEATURES`.
+
+    Args:
+        source_vocab_size, target_vocab_size, translations, order: as of `TableModel`.
+        max_phrase_length: most words, on either side, of the phrase pairs that rules are made of;
+            and most source words that a rule with what fills its gaps translates.
+    Example:
+        >>> model = RuleModel(90, 90)
+        >>> model.decoder().search([[5, 6, 3]])[0][0].ids
+        [1, 1, 3]
+    """
+
+    corpus_facts = "rules"
+    features, first_weights = rule_matches.FEATURES, rule_matches.FIRST_WEIGHTS
+    longest_phrase = 20
+    num_gaps = 1
+    table_title, search_title = "Rule table", "Chart search (CYK)"
+    decoder_class = RuleDecoder
+
+    def __init__(
+        self,
+        source_vocab_size: int,
+        target_vocab_size: int,
+        *,
+        max_phrase_length: int = 10,
+        translations: int = 30,
+        order: int = 3,
+        **kwargs: Any,
+    ) -> None:
+        sizes = source_vocab_size, target_vocab_size
+        settings = {
+            "max_phrase_length": max_phrase_length,
+            "translations": translations,
+            "order": order,
+        }
+        super().__init__(*sizes, **settings, **kwargs)

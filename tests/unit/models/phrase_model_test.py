@@ -3,9 +3,9 @@ import itertools
 import numpy as np
 import pytest
 
-from nmt_zoo.models.phrases.phrase_model import PhraseModel
 from nmt_zoo.models.phrases.sentence_options import NOTHING, options_of
 from nmt_zoo.models.phrases.table_decoder import EVERY
+from nmt_zoo.models.phrases.table_model import PhraseModel
 from nmt_zoo.training.ways.counting import counting
 from nmt_zoo.training.ways.phrases import phrase_table
 from tests.unit.training.phrases.extraction_test import arrays_of, random_text

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from nmt_zoo.models.phrases.rule_matches import FEATURES, GAPS, GLUE, matches_of
-from nmt_zoo.models.phrases.rule_model import RuleModel
 from nmt_zoo.models.phrases.table_decoder import EVERY
+from nmt_zoo.models.phrases.table_model import RuleModel
 from nmt_zoo.training.ways.phrases import rules as rule_tables
 from tests.unit.models.phrase_model_test import assert_best, filled_model, language_scores
 from tests.unit.training.expectation_maximisation.textbook import corpus_of

@@ -15,8 +15,6 @@ from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 
 # Cells of a block: few enough that its float64 arrays stay in the processor's cache.
 _BLOCK_CELLS = 1 << 15
-# Cells that are sorted at once: bounds the working memory of the numbering.
-_SORT_CELLS = 1 << 22
 
 
 class Block(NamedTuple):
@@ -112,26 +110,19 @@ def number_word_pairs(
     Each sentence ends in `</s>`, which is NULL in the source. With `target_end`, the target's
     `</s>` gets cells, as a token that source words explain. Alignments do not need it: without it
     only words compete for the source words.
-
-    Raises:
-        ValueError: the vocabularies are too large to number their pairs in 64 bits.
     """
     source, target = corpus
-    blocks, token_cells, first_tokens = lay_out(source.lengths, target.lengths, target_end)
-    heights = target.lengths.astype(np.int64) - (0 if target_end else 1)
-    cell_pairs = np.empty(blocks[-1].cells.stop if blocks else 0, np.int32)
-    pairs, num_pairs = [np.zeros([2, 0], np.int32)], 0
-    for sentences, columns, source_ids in _columns_by_word(source, heights):
-        rows = heights[sentences]  # How many cells are in the column of each source token.
-        target_tokens = np.arange(rows.sum())
-        target_tokens += np.repeat(first_tokens[sentences] - (np.cumsum(rows) - rows), rows)
-        cells = token_cells[target_tokens]
-        cells += np.repeat(columns, rows)
-        numbers, words = _number(source_ids, rows, target.ids[target_tokens])
-        cell_pairs[cells] = numbers + num_pairs
-        num_pairs += words.shape[1]
-        pairs.append(words)
-    return cell_pairs, *np.concatenate(pairs, axis=1)
+    blocks, _, first_tokens = lay_out(source.lengths, target.lengths, target_end)
+    first_sources = np.cumsum(source.lengths, dtype=np.int64) - source.lengths
+    keys = np.empty(blocks[-1].cells.stop if blocks else 0, np.int64)
+    for block in blocks:
+        tokens = first_sources[block.pairs][:, None] + np.arange(block.source_length)
+        sources = source.ids[tokens].astype(np.int64) << 32  # [B, n]
+        targets = target.ids[first_tokens[block.pairs[block.row_sentences]] + block.row_positions]
+        keys[block.cells] = (sources[block.row_sentences] | targets[:, None]).ravel()
+    keys, cell_pairs = np.unique(keys, return_inverse=True)
+    # The lower bits of a key are its target word.
+    return cell_pairs.astype(np.int32), (keys >> 32).astype(np.int32), keys.astype(np.int32)
 
 
 def lay_out(
@@ -169,49 +160,3 @@ def _make_blocks(source_lengths, target_lengths):
             blocks.append(Block(n, pairs, heights, active, sentences, first_cell))
             first_cell = blocks[-1].cells.stop
     return blocks
-
-
-def _columns_by_word(source, heights):
-    """Yields (sentences, source positions, source words) of source tokens, sorted by word.
-
-    A run has about `_SORT_CELLS` cells and all tokens of its words; `heights` is `[sentences]`,
-    cells of each source token.
-    """
-    order = np.argsort(source.ids, kind="stable")
-    sentences = np.repeat(np.arange(source.lengths.size), source.lengths)[order]
-    firsts = np.cumsum(source.lengths, dtype=np.int64) - source.lengths
-    columns = order - firsts[sentences]
-    words = source.ids[order]
-    real = heights[sentences] > 0
-    tokens = sentences[real], columns[real], words[real]
-    ends = np.flatnonzero(np.diff(tokens[2], append=-1)) + 1
-    cells = np.cumsum(heights[tokens[0]])[ends - 1] // _SORT_CELLS
-    cuts = ends[np.flatnonzero(np.diff(cells))]
-    return zip(*(np.split(array, cuts) for array in tokens), strict=True) if ends.size else []
-
-
-def _number(source_words, heights, target_words):
-    """Numbers the distinct word pairs of some cells.
-
-    `source_words`, which never fall, are of tokens, and `heights` are the cells of each. Returns
-    (`[cells]` number of every cell, `[2, numbers]` source and target words), int32.
-    """
-    new = np.diff(source_words, prepend=-1) != 0
-    distinct = source_words[new]
-    width = int(target_words.max()) + 1
-    # One integer holds the pair and, in its lower bits, the cell: sorting such integers is many
-    # times faster than np.argsort or np.unique with return_inverse.
-    bits = int(target_words.size).bit_length()
-    if distinct.size * width >= 1 << (63 - bits):
-        raise ValueError(f"{width} target words are too many; use a smaller vocabulary")
-    keys = np.repeat((np.cumsum(new) - 1) * width, heights) + target_words
-    keys <<= bits
-    keys |= np.arange(keys.size)
-    keys.sort()
-    cells = keys & ((1 << bits) - 1)
-    keys >>= bits
-    new = np.diff(keys, prepend=-1) != 0
-    numbers = np.empty(keys.size, np.int32)
-    numbers[cells] = np.cumsum(new) - 1
-    ranks, words = np.divmod(keys[new], width)
-    return numbers, np.stack([distinct[ranks], words.astype(np.int32)])

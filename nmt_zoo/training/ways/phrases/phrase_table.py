@@ -24,7 +24,7 @@ _PRIOR = 0.5  # Occurrences of the usual orientations that are added to those of
 
 
 class PhraseTable(NamedTuple):
-    """Phrase pairs with their scores, as `models.phrases.phrase_model.PhraseModel` stores them.
+    """Phrase pairs with their scores, as `models.phrases.table_model.PhraseModel` stores them.
 
     F source phrases of two and more words, P pairs and W words of their target phrases. Nodes are
     as of `Trie`. Pairs are sorted by source node, and then the best first.
