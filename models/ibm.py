@@ -155,6 +155,12 @@ class AlignmentModel(CoverageModel):
 
     # Likelihood and alignment
 
+    def _prior(self, source_ids, target_ids, target_lengths):
+        """P(a_i | the target tokens before i): `[B, T, S]`, or `[B, 1, S]` if equal for all i."""
+        source_mask = padding_mask(source_ids, self.pad_id)
+        translation = self._translation(source_ids, target_ids)
+        return self.positions.priors(source_mask, translation, target_lengths)
+
     def _translation(self, source_ids, target_ids):
         """Returns t(e_i | f_j), `[B, T, S]`, also for padding."""
         return ops.maximum(self.table.look_up(source_ids, target_ids), TINY)
@@ -169,20 +175,14 @@ class AlignmentModel(CoverageModel):
         source_ids, target_in_ids = inputs["source_ids"], inputs["target_in_ids"]
         # The target tokens. The last one is unknown here, but no prediction depends on it.
         target_ids = ops.concatenate([target_in_ids[:, 1:], target_in_ids[:, -1:]], axis=1)
-        prior = self.positions.priors(
-            padding_mask(source_ids, self.pad_id),
-            self._translation(source_ids, target_ids),
-            self._target_lengths(target_in_ids),
-        )
+        prior = self._prior(source_ids, target_ids, self._target_lengths(target_in_ids))
         probabilities = ops.matmul(prior, self.table.rows(source_ids))
         logits = ops.log(ops.maximum(probabilities, TINY))
         return ops.broadcast_to(logits, (*ops.shape(target_in_ids), self.target_vocab_size))
 
     def score(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
-        source_mask = padding_mask(source_ids, self.pad_id)
-        translation = self._translation(source_ids, target_ids)
-        prior = self.positions.priors(source_mask, translation, self._target_lengths(target_ids))
-        return ops.log(ops.sum(prior * translation, axis=-1))
+        prior = self._prior(source_ids, target_ids, self._target_lengths(target_ids))
+        return ops.log(ops.sum(prior * self._translation(source_ids, target_ids), axis=-1))
 
     def translations(self, source_ids: Tensor) -> Tensor | None:
         return self.table.rows(source_ids)

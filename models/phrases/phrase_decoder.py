@@ -52,7 +52,7 @@ class PhraseDecoder(TableDecoder):
         return None
 
     def _options(self, words):
-        return options_of(self.arrays, words, self.max_phrase_length, self.unknown_id)
+        return options_of(self.table, words, self.max_phrase_length, self.unknown_id)
 
     def _translations(self, texts, options, n_best, beam_size, text=None):
         """Returns up to `n_best` different translations of each sentence."""

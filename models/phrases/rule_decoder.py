@@ -15,13 +15,13 @@ class RuleDecoder(TableDecoder):
     """The search of `table_model.RuleModel`."""
 
     def _search(self, texts, n_best, beam_size):
-        table = matches_of(self.arrays, texts, self.max_phrase_length, self.unknown_id)
+        table = matches_of(self.table, texts, self.max_phrase_length, self.unknown_id)
         context = LanguageContext(self.language, self.eos_id)
         return self._translations(*table, texts, context, n_best, beam_size)
 
     def _explain(self, words, target):
         context = TargetContext(target)
-        table = matches_of(self.arrays, [words], self.max_phrase_length, self.unknown_id)
+        table = matches_of(self.table, [words], self.max_phrase_length, self.unknown_id)
         free = ((0, option) for option in made_up_for(target, words.size))
         for rules, matches in (table, with_options(*table, free)):
             (translations,) = self._translations(rules, matches, [words], context, 1, BEAM_SIZE)

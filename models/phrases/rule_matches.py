@@ -10,7 +10,7 @@ from nmt_zoo.models.phrases.sentence_options import (
     LONGEST,
     STATIC,
     Options,
-    PhraseArrays,
+    PhraseTable,
     made_up,
 )
 
@@ -63,20 +63,20 @@ class _Walk(NamedTuple):
 
 
 def matches_of(
-    arrays: PhraseArrays, sources: Sequence[np.ndarray], span_limit: int, unknown_id: int
+    table: PhraseTable, sources: Sequence[np.ndarray], span_limit: int, unknown_id: int
 ) -> tuple[Rules, Matches]:
     """Finds the rules for each span of up to `span_limit` words of sentences, `[S]` int each.
 
-    `arrays` has words and a gap as source symbols: the gap is the last of them. Target words from
-    `arrays.target_size` on are gaps. A word that no rule translates alone can be copied: it becomes
+    `table` has words and a gap as source symbols: the gap is the last of them. Target words from
+    `table.target_size` on are gaps. A word that no rule translates alone can be copied: it becomes
     `unknown_id`.
     """
-    walk = _walked(arrays, sources, span_limit)
-    sizes = np.diff(arrays.first_pairs)
+    walk = _walked(table, sources, span_limit)
+    sizes = np.diff(table.first_pairs)
     walk = take(walk, sizes[walk.nodes] > 0)
     nodes, which = np.unique(walk.nodes, return_inverse=True)
     sizes = sizes[nodes]
-    rules = _rules(arrays, ranges(arrays.first_pairs[nodes], sizes))
+    rules = _rules(table, ranges(table.first_pairs[nodes], sizes))
     rules = rules._replace(sources=np.repeat(np.arange(nodes.size), sizes))
     matches = Matches(*walk[:4], (np.cumsum(sizes) - sizes)[which], sizes[which])
     alone = matches.ends - matches.starts == 1
@@ -111,18 +111,18 @@ def with_options(
     )
 
 
-def _rules(arrays, pairs):
+def _rules(table, pairs):
     """Reads pairs of the table."""
-    symbols, lengths = arrays.targets_of(pairs)
-    is_gap = symbols >= arrays.target_size
-    features = arrays.features_of(pairs, lengths - is_gap.sum(axis=1), len(FEATURES))
-    symbols = np.where(is_gap, GAPS[0] - (symbols - arrays.target_size), symbols)
-    return Rules(pairs, symbols, features, arrays.links[pairs])
+    symbols, lengths = table.targets_of(pairs)
+    is_gap = symbols >= table.target_size
+    features = table.features_of(pairs, lengths - is_gap.sum(axis=1), len(FEATURES))
+    symbols = np.where(is_gap, GAPS[0] - (symbols - table.target_size), symbols)
+    return Rules(pairs, symbols, features, table.links[pairs])
 
 
-def _walked(arrays, sources, span_limit):
+def _walked(table, sources, span_limit):
     """Returns all source sides of the table that cover spans of sentences."""
-    gap = arrays.vocab_size - 1
+    gap = table.vocab_size - 1
     lengths = np.array([source.size for source in sources])
     words = np.full((lengths.size, int(lengths.max()) + 1), -1)
     for row, source in zip(words, sources, strict=True):
@@ -137,20 +137,20 @@ def _walked(arrays, sources, span_limit):
         walk = walks[-1]
         limits = np.minimum(walk.starts + span_limit, lengths[walk.sentences])
         walk = take(walk, walk.ends < limits)
-        by_word = _follow(arrays, walk, words[walk.sentences, walk.ends])
+        by_word = _follow(table, walk, words[walk.sentences, walk.ends])
         by_word = by_word._replace(ends=by_word.ends + 1)
         opened = take(walk, (walk.gaps[:, 3] < 0) & (walk.gaps[:, 1] != walk.ends))
-        opened = _follow(arrays, opened, np.full(opened.ends.size, gap))
+        opened = _follow(table, opened, np.full(opened.ends.size, gap))
         walks.append(joined(by_word, _over_gap(opened, lengths, span_limit)))
     return joined(*walks)
 
 
-def _follow(arrays, walk, symbols):
+def _follow(table, walk, symbols):
     """Extends beginnings by a symbol; drops those that no source side begins with."""
-    keys = walk.nodes * arrays.vocab_size + symbols
-    index = np.searchsorted(arrays.source_keys, keys)
-    exists = arrays.source_keys[index] == keys
-    return take(walk, exists)._replace(nodes=index[exists] + arrays.vocab_size)
+    keys = walk.nodes * table.vocab_size + symbols
+    index = np.searchsorted(table.source_keys, keys)
+    exists = table.source_keys[index] == keys
+    return take(walk, exists)._replace(nodes=index[exists] + table.vocab_size)
 
 
 def _over_gap(walk, lengths, span_limit):

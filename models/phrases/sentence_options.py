@@ -9,6 +9,7 @@ from nmt_zoo.models.phrases.arrays import joined, ranges
 
 LONGEST = 7  # Most words of a phrase.
 NOTHING = -1  # Fills the places after the end of a phrase.
+NO_KEY = np.iinfo(np.int64).max  # Larger than any key of a phrase.
 
 # The features of a derivation, whose weighted sum is its score.
 FEATURES = (
@@ -38,18 +39,27 @@ UNKNOWN = FEATURES.index("unknown")
 FIRST_WEIGHTS = (0.5, 0.2, 0.2, 0.2, 0.2, 0.2, 0.3, 0.3, *(0.3,) * 6, 100.0)
 
 
-class PhraseArrays(NamedTuple):
-    """The phrase table as arrays, see `training.ways.phrases.phrase_table.PhraseTable`."""
+class PhraseTable(NamedTuple):
+    """Phrase pairs with their scores, sorted by source node, and then the best first.
+
+    F source phrases of two and more words, P pairs and W words of their target phrases. The source
+    phrases are the nodes of a trie: words are nodes 0 to V - 1, longer phrases are numbered from V
+    on, in the order of their keys.
+    """
 
     vocab_size: int  # V, of the source
     target_size: int  # number of target words
-    source_keys: np.ndarray  # [F + 1] int64; the last one is larger than any key
-    first_pairs: np.ndarray  # [V + F + 1]
-    target_starts: np.ndarray  # [P + 1]
-    target_words: np.ndarray  # [W]
-    scores: np.ndarray  # [P, 4]
-    reordering: np.ndarray  # [P, 6]
-    links: np.ndarray  # [P] int64
+    # [F + 1] int64, rising: V times the node of all words but the last, plus the last word. The
+    # last key is larger than any other.
+    source_keys: np.ndarray
+    first_pairs: np.ndarray  # [V + F + 1] int32, the first pair of each node; then P
+    target_starts: np.ndarray  # [P + 1] int32, the first target word of each pair; then W
+    target_words: np.ndarray  # [W] int32
+    # [P, 4] float32, logarithms: p(source | target), lexical weight of source given target,
+    # p(target | source), lexical weight of target given source
+    pair_scores: np.ndarray
+    reordering: np.ndarray  # [P, 6] float32, log-probabilities of the orientations before, behind
+    links: np.ndarray  # [P] int64, bit 7 i + j: source word i and target word j are linked
 
     def pairs_of(self, source: np.ndarray, max_length: int) -> tuple[np.ndarray, ...]:
         """Finds all phrase pairs of a sentence; returns (starts, ends, pairs), each `[O]` int64."""
@@ -83,7 +93,9 @@ class PhraseArrays(NamedTuple):
     def features_of(self, pairs: np.ndarray, num_words: np.ndarray, count: int) -> np.ndarray:
         """Returns the features of P pairs alone, `[P, count]`; the others are 0."""
         features = np.zeros((pairs.size, count))
-        features[:, STATIC] = np.column_stack([self.scores[pairs], np.ones(pairs.size), num_words])
+        features[:, STATIC] = np.column_stack(
+            [self.pair_scores[pairs], np.ones(pairs.size), num_words]
+        )
         return features
 
 
@@ -99,18 +111,16 @@ class Options(NamedTuple):
     links: np.ndarray  # [O] int64, bits as of `PhraseTable`
 
 
-def options_of(
-    arrays: PhraseArrays, source: np.ndarray, max_length: int, unknown_id: int
-) -> Options:
+def options_of(table: PhraseTable, source: np.ndarray, max_length: int, unknown_id: int) -> Options:
     """Returns the options of a sentence, `[S]` int source ids without `</s>`.
 
     A word that no phrase pair translates alone can be copied: it becomes `unknown_id`.
     """
-    starts, ends, pairs = arrays.pairs_of(source, max_length)
-    words, lengths = arrays.targets_of(pairs)
-    features = arrays.features_of(pairs, lengths, len(FEATURES))
-    orientations = arrays.reordering[pairs].astype(np.float64)
-    options = Options(starts, ends, words, lengths, features, orientations, arrays.links[pairs])
+    starts, ends, pairs = table.pairs_of(source, max_length)
+    words, lengths = table.targets_of(pairs)
+    features = table.features_of(pairs, lengths, len(FEATURES))
+    orientations = table.reordering[pairs].astype(np.float64)
+    options = Options(starts, ends, words, lengths, features, orientations, table.links[pairs])
     alone = np.zeros(source.size, bool)
     alone[starts[ends - starts == 1]] = True
     copies = (made_up(place, place + 1, [unknown_id], 1) for place in np.flatnonzero(~alone))

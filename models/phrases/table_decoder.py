@@ -9,7 +9,7 @@ import numpy as np
 
 from nmt_zoo.models.phrases.forest import Derivation
 from nmt_zoo.models.phrases.language_states import LanguageStates
-from nmt_zoo.models.phrases.sentence_options import LANGUAGE, LONGEST, PhraseArrays
+from nmt_zoo.models.phrases.sentence_options import LANGUAGE, LONGEST, PhraseTable
 
 BEAM_SIZE = 100  # Hypotheses that are followed for each number of translated words.
 EVERY = sys.maxsize  # The size of a beam that finds the best derivation of all.
@@ -55,7 +55,7 @@ class TableDecoder:
     """A search for translations.
 
     Args:
-        arrays: the table.
+        table: the table.
         language: the language model.
         weights: `[F]` float64, of the features.
         max_phrase_length: as of `table_model.TableModel`.
@@ -64,7 +64,7 @@ class TableDecoder:
 
     def __init__(
         self,
-        arrays: PhraseArrays,
+        table: PhraseTable,
         language: LanguageStates,
         weights: np.ndarray,
         *,
@@ -72,7 +72,7 @@ class TableDecoder:
         eos_id: int,
         unknown_id: int,
     ) -> None:
-        self.arrays, self.language, self.weights = arrays, language, weights
+        self.table, self.language, self.weights = table, language, weights
         self.max_phrase_length = max_phrase_length
         self.eos_id, self.unknown_id = eos_id, unknown_id
 

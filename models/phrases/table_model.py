@@ -21,8 +21,12 @@ from nmt_zoo.models.phrases.arrays import ranges
 from nmt_zoo.models.phrases.language_states import LanguageStates
 from nmt_zoo.models.phrases.phrase_decoder import PhraseDecoder
 from nmt_zoo.models.phrases.rule_decoder import RuleDecoder
-from nmt_zoo.models.phrases.sentence_options import GIVEN_SOURCE, LONGEST, PhraseArrays
+from nmt_zoo.models.phrases.sentence_options import GIVEN_SOURCE, LONGEST, NO_KEY, PhraseTable
 from nmt_zoo.models.phrases.table_decoder import BEAM_SIZE, TableDecoder
+
+# What the model stores of a `PhraseTable`.
+_ARRAYS = ("source_keys", "first_pairs", "target_starts", "target_words", "pair_scores")
+_ARRAYS += ("reordering", "links")
 
 
 class TableModel(TranslationModel):
@@ -92,13 +96,12 @@ class TableModel(TranslationModel):
             bos_id=self.bos_id,
             name="language_model",
         )
-        last = np.iinfo(np.int64).max
         num_nodes = source_vocab_size + self.num_gaps + num_source_phrases
         pairs = num_phrase_pairs
         self.feature_weights = self._array(
             "feature_weights", (len(self.features),), self.first_weights
         )
-        self.source_keys = self._array("source_keys", (num_source_phrases + 1,), last, "int64")
+        self.source_keys = self._array("source_keys", (num_source_phrases + 1,), NO_KEY, "int64")
         self.first_pairs = self._array("first_pairs", (num_nodes + 1,), 0, "int32")
         self.target_starts = self._array("target_starts", (pairs + 1,), 0, "int32")
         self.target_words = self._array("target_words", (num_target_words,), 0, "int32")
@@ -120,29 +123,22 @@ class TableModel(TranslationModel):
             autocast=False,
         )
 
-    def fill(self, table: Any, ngrams: Any) -> None:
-        """Copies a `phrase_table.PhraseTable` and an `NgramTable` of `training.ways`."""
+    def fill(self, table: PhraseTable, ngrams: Any) -> None:
+        """Copies a `PhraseTable`, and an `NgramTable` of `training.ways.counting`."""
         self.language_model.fill(ngrams)
-        keys = np.append(table.source_keys, np.iinfo(np.int64).max)
-        self.source_keys.assign(keys)
-        self.first_pairs.assign(table.first_pairs)
-        self.target_starts.assign(table.target_starts)
-        self.target_words.assign(table.target_words)
-        self.pair_scores.assign(table.scores)
-        self.reordering.assign(table.reordering)
-        self.links.assign(table.links)
+        for name in _ARRAYS:
+            getattr(self, name).assign(getattr(table, name))
         self._read = None
 
     def decoder(self) -> TableDecoder:
         """Returns the search with the current weights of the features; the tables are read once."""
         if self._read is None:
-            names = "source_keys", "first_pairs", "target_starts", "target_words", "pair_scores"
-            arrays = (np.asarray(getattr(self, name)) for name in (*names, "reordering", "links"))
+            arrays = (np.asarray(getattr(self, name)) for name in _ARRAYS)
             sizes = self.source_vocab_size + self.num_gaps, self.target_vocab_size
             model, order = self.language_model, self.settings["order"]
             ngrams = model.unigrams, model.ngram_keys[:-1], model.probabilities[:-1], model.backoffs
             language = LanguageStates(sizes[1], order, *map(np.asarray, ngrams), self.bos_id)
-            self._read = PhraseArrays(*sizes, *arrays), language
+            self._read = PhraseTable(*sizes, *arrays), language
         names = ("max_phrase_length", "eos_id", "unknown_id", *self.search_settings)
         settings = {name: self.settings[name] for name in names}
         return self.decoder_class(
@@ -151,8 +147,7 @@ class TableModel(TranslationModel):
 
     def architecture(self) -> Architecture:
         longest, options = self.settings["max_phrase_length"], self.settings["translations"]
-        arrays = self.source_keys, self.first_pairs, self.target_starts, self.target_words
-        arrays += self.pair_scores, self.reordering, self.links
+        arrays = tuple(getattr(self, name) for name in _ARRAYS)
         lines = (
             f"of up to {longest} words, the best {options} of each",
             "p(e|f), p(f|e), lexical weights",
@@ -200,15 +195,15 @@ class TableModel(TranslationModel):
         A pair gives its p(target | source) to the words of its target phrase alike. The row of a
         word without such a pair is 1 at the unknown word.
         """
-        arrays = self.decoder().arrays
+        table = self.decoder().table
         source_ids = np.asarray(source_ids)
         result = np.zeros((source_ids.size, self.target_vocab_size), np.float32)
         for row, word in zip(result, source_ids.reshape(-1), strict=True):
-            pairs = np.arange(*arrays.first_pairs[word : word + 2])
-            starts = arrays.target_starts[pairs]
-            lengths = arrays.target_starts[pairs + 1] - starts
-            shares = np.repeat(np.exp(arrays.scores[pairs, GIVEN_SOURCE]) / lengths, lengths)
-            np.add.at(row, arrays.target_words[ranges(starts, lengths)], shares)
+            pairs = np.arange(*table.first_pairs[word : word + 2])
+            starts = table.target_starts[pairs]
+            lengths = table.target_starts[pairs + 1] - starts
+            shares = np.repeat(np.exp(table.pair_scores[pairs, GIVEN_SOURCE]) / lengths, lengths)
+            np.add.at(row, table.target_words[ranges(starts, lengths)], shares)
             row[self.unknown_id] += not pairs.size
         result /= result.sum(axis=1, keepdims=True)
         return ops.convert_to_tensor(result.reshape(*source_ids.shape, -1))

@@ -106,7 +106,7 @@ class PhraseTables(Preparation):
         )
         (links,) = align_text(numbered, threshold=LIKELY)
         positions = np.stack([links.sources, links.targets], axis=1).astype(np.int64)
-        self.table = self.estimate(
+        self.table, self.num_found = self.estimate(
             corpus,
             links.counts,
             positions,
@@ -116,7 +116,7 @@ class PhraseTables(Preparation):
         )
         self.ngrams = estimate(corpus.target, vocab_sizes[1], settings["order"])
         return {
-            "num_source_phrases": self.table.source_keys.size,
+            "num_source_phrases": self.table.source_keys.size - 1,
             "num_phrase_pairs": self.table.links.size,
             "num_target_words": self.table.target_words.size,
             "num_ngrams": self.ngrams.keys.size,
@@ -128,7 +128,7 @@ class PhraseTables(Preparation):
     def report(self) -> list[str]:
         num_kept = self.table.links.size
         return [
-            f"{self.entries}: {self.table.num_found:,} found, {num_kept:,} kept (the best of each "
+            f"{self.entries}: {self.num_found:,} found, {num_kept:,} kept (the best of each "
             "source side)",
             f"n-grams of the language model: {self.ngrams.keys.size:,}",
         ]

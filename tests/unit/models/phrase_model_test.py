@@ -20,7 +20,7 @@ def filled_model(model_class, draw, corpus, table, order, **settings):
         _SIZE,
         _SIZE,
         order=order,
-        num_source_phrases=table.source_keys.size,
+        num_source_phrases=table.source_keys.size - 1,
         num_phrase_pairs=table.links.size,
         num_target_words=table.target_words.size,
         num_ngrams=ngrams.keys.size,
@@ -37,7 +37,7 @@ def random_model(seed, *, order=3, distortion_limit=6, max_length=3, num_pairs=1
     """Returns a `PhraseModel` of a random text with random links and random weights."""
     draw = np.random.default_rng(seed)
     corpus, links = random_text(draw, num_pairs, 0.2)
-    table = phrase_table.estimate(
+    table, _ = phrase_table.estimate(
         corpus, *arrays_of(links), (_SIZE, _SIZE), max_length=max_length, most=translations
     )
     settings = {"max_phrase_length": max_length, "translations": translations}
@@ -89,7 +89,7 @@ def language_scores(model, texts):
 
 def best_of_all(model, source):
     options = options_of(
-        model.decoder().arrays,
+        model.decoder().table,
         np.array(source),
         model.settings["max_phrase_length"],
         model.unknown_id,

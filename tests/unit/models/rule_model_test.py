@@ -35,7 +35,7 @@ def random_model(seed, *, order=3, max_length=6, num_pairs=40, translations=3):
     """Returns a `RuleModel` of a random text with random links and random weights."""
     draw = np.random.default_rng(seed)
     corpus, links = swapped_text(draw, num_pairs)
-    table = rule_tables.estimate(
+    table, _ = rule_tables.estimate(
         corpus, *arrays_of(links), (_SIZE, _SIZE), max_length=max_length, most=translations
     )
     settings = {"max_phrase_length": max_length, "translations": translations}
@@ -93,7 +93,7 @@ def every_translation(rules, matches, num_source):
 def best_of_all(model, source):
     """Returns {target ids: best score}, from all derivations."""
     found_rules, matches = matches_of(
-        model.decoder().arrays, [source], model.settings["max_phrase_length"], model.unknown_id
+        model.decoder().table, [source], model.settings["max_phrase_length"], model.unknown_id
     )
     weights = np.asarray(model.feature_weights, np.float64)
     derivations = every_translation(found_rules, matches, source.size)
@@ -121,9 +121,9 @@ def test_unlimited_search_finds_the_best_of_all_derivations():
 
 def test_rules_are_found_wherever_they_match():
     model = random_model(3)
-    arrays = model.decoder().arrays
+    table = model.decoder().table
     source = random_source(3, 7)
-    _, matches = matches_of(arrays, [source], 6, model.unknown_id)
+    _, matches = matches_of(table, [source], 6, model.unknown_id)
     found = {
         (start, end, *gaps)
         for start, end, gaps in zip(
@@ -135,11 +135,11 @@ def test_rules_are_found_wherever_they_match():
         node = symbols[0]
         for symbol in symbols[1:]:
             key = node * (_SIZE + 1) + symbol
-            index = np.searchsorted(arrays.source_keys, key)
-            if arrays.source_keys[index] != key:
+            index = np.searchsorted(table.source_keys, key)
+            if table.source_keys[index] != key:
                 return False
             node = _SIZE + 1 + index
-        return arrays.first_pairs[node] < arrays.first_pairs[node + 1]
+        return table.first_pairs[node] < table.first_pairs[node + 1]
 
     expected = {(place, place + 1, -1, -1, -1, -1) for place in range(source.size)}
     for start, end in itertools.combinations(range(source.size + 1), 2):

@@ -6,6 +6,7 @@ import numpy as np
 
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
 from nmt_zoo.models.phrases.arrays import best_of_each, ranges
+from nmt_zoo.models.phrases.sentence_options import NO_KEY, PhraseTable
 from nmt_zoo.training.ways.counting.counting import estimate_discounts, number_keys
 from nmt_zoo.training.ways.phrases.extraction import (
     LinkedText,
@@ -21,26 +22,6 @@ from nmt_zoo.training.ways.phrases.extraction import (
 
 _PAIRS_AT_ONCE = 1 << 13  # Sentence pairs whose phrase pairs are extracted at once.
 _PRIOR = 0.5  # Occurrences of the usual orientations that are added to those of each phrase pair.
-
-
-class PhraseTable(NamedTuple):
-    """Phrase pairs with their scores, as `models.phrases.table_model.PhraseModel` stores them.
-
-    F source phrases of two and more words, P pairs and W words of their target phrases. Nodes are
-    as of `Trie`. Pairs are sorted by source node, and then the best first.
-    """
-
-    source_keys: np.ndarray  # [F] int64, rising
-    first_pairs: np.ndarray  # [V + F + 1] int32, the first pair of each node; then P
-    target_starts: np.ndarray  # [P + 1] int32, the first target word of each pair; then W
-    target_words: np.ndarray  # [W] int32
-    # [P, 4] float32, logarithms: p(source | target), lexical weight of source given target,
-    # p(target | source), lexical weight of target given source
-    scores: np.ndarray
-    # [P, 6] float32, log-probabilities of the orientations before, and behind
-    reordering: np.ndarray
-    links: np.ndarray  # [P] int64, bit 7 i + j: source word i and target word j are linked
-    num_found: int  # distinct pairs in the text, of which P are kept
 
 
 class Trie(NamedTuple):
@@ -102,8 +83,8 @@ def estimate(
     *,
     max_length: int,
     most: int,
-) -> PhraseTable:
-    """Extracts and scores phrase pairs.
+) -> tuple[PhraseTable, int]:
+    """Extracts and scores phrase pairs; returns (their table, how many different ones there are).
 
     Args:
         corpus: sentence pairs that end in `</s>`.
@@ -134,16 +115,17 @@ def estimate(
     ]
     source_keys, first_pairs = _kept_nodes(source, ends[0][best])
     starts = pairs.starts[best].astype(np.int64)
-    return PhraseTable(
-        source_keys,
+    table = PhraseTable(
+        *vocab_sizes,
+        np.append(source_keys, NO_KEY),
         first_pairs,
         np.append(0, np.cumsum(lengths[1])).astype(np.int32),
         corpus.target.ids[ranges(starts[:, 1], lengths[1])].astype(np.int32),
         scores[best].astype(np.float32),
         _orientation_scores(pairs, best),
         inner_links(text, *map(positions_of, starts.T, lengths)),
-        pairs.keys.size,
     )
+    return table, pairs.keys.size
 
 
 def count_pairs(

@@ -10,7 +10,7 @@ import numpy as np
 
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.models.phrases.arrays import best_of_each, mixed
-from nmt_zoo.models.phrases.sentence_options import LONGEST, NOTHING
+from nmt_zoo.models.phrases.sentence_options import LONGEST, NO_KEY, NOTHING, PhraseTable
 from nmt_zoo.training.ways.counting.counting import number_keys
 from nmt_zoo.training.ways.phrases.extraction import (
     LinkedText,
@@ -23,7 +23,7 @@ from nmt_zoo.training.ways.phrases.extraction import (
     positions_of,
     smallest_targets,
 )
-from nmt_zoo.training.ways.phrases.phrase_table import PhraseTable, scores_of
+from nmt_zoo.training.ways.phrases.phrase_table import scores_of
 
 MOST_SYMBOLS = 5  # Words and gaps of a source side with gaps.
 _SHORTEST_GAP = 2  # Source words; as in Chiang 2005, section 3.
@@ -53,7 +53,7 @@ def estimate(
     *,
     max_length: int,
     most: int,
-) -> PhraseTable:
+) -> tuple[PhraseTable, int]:
     """Extracts and scores rules; as `phrase_table.estimate`, without orientations.
 
     `max_length` is the most words of the phrase pairs, on either side, that rules are made of.
@@ -70,16 +70,18 @@ def estimate(
     best, nodes = best[order], nodes[order]
     target = rules.target[best]
     sizes = np.bincount(nodes, minlength=vocab_sizes[0] + 1 + source_keys.size)
-    return PhraseTable(
-        source_keys,
+    table = PhraseTable(
+        vocab_sizes[0] + 1,
+        vocab_sizes[1],
+        np.append(source_keys, NO_KEY),
         np.append(0, np.cumsum(sizes)).astype(np.int32),
         np.append(0, np.cumsum((target != NOTHING).sum(axis=1))).astype(np.int32),
         target[target != NOTHING],
         scores[best],
         np.zeros((best.size, 0), np.float32),
         rules.links[best],
-        rules.keys.size,
     )
+    return table, rules.keys.size
 
 
 def count_rules(

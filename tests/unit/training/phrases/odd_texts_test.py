@@ -9,7 +9,6 @@ from nmt_zoo.models.phrases import rule_matches, sentence_options
 from nmt_zoo.models.phrases.language_states import LanguageStates
 from nmt_zoo.models.phrases.phrase_decoder import PhraseDecoder
 from nmt_zoo.models.phrases.rule_decoder import RuleDecoder
-from nmt_zoo.models.phrases.sentence_options import PhraseArrays
 from nmt_zoo.training.ways.counting import counting
 from nmt_zoo.training.ways.phrases import phrase_table, rules
 from tests.unit.data_pipeline.small import rows_of
@@ -44,14 +43,13 @@ def test_any_linked_text_gives_a_table_that_translates(gaps, text):
         if gaps
         else (phrase_table.estimate, sentence_options, PhraseDecoder)
     )
-    found = estimate(corpus, *arrays_of(links), (size, size), max_length=5, most=4)
-    assert np.isfinite(found.scores).all() and (found.scores <= 0).all()
-    assert (np.diff(found.source_keys) > 0).all() and (np.diff(found.target_starts) > 0).all()
+    table, _ = estimate(corpus, *arrays_of(links), (size, size), max_length=5, most=4)
+    assert np.isfinite(table.pair_scores).all() and (table.pair_scores <= 0).all()
+    assert (np.diff(table.source_keys) > 0).all() and (np.diff(table.target_starts) > 0).all()
     ngrams = counting.estimate(corpus.target, size, 3)
     language = LanguageStates(size, 3, *ngrams[:4], 2)
-    keys = np.append(found.source_keys, np.iinfo(np.int64).max)
     decoder = decoder(
-        PhraseArrays(size + gaps, size, keys, *found[1:-1]),
+        table,
         language,
         np.array(kind.FIRST_WEIGHTS),
         max_phrase_length=5,

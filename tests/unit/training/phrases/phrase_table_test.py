@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from nmt_zoo.models.phrases.sentence_options import PhraseArrays
 from nmt_zoo.training.ways.counting.counting import estimate_discounts
 from nmt_zoo.training.ways.phrases import phrase_table
 from tests.unit.data_pipeline.small import rows_of
@@ -75,13 +74,10 @@ def test_every_score_is_that_of_its_definition(seed, monkeypatch):
     monkeypatch.setattr(phrase_table, "_PAIRS_AT_ONCE", 7)  # The text is counted in parts.
     corpus, links = random_text(np.random.default_rng(seed), 25, 0.2)
     expected = counted(corpus, links, 3)
-    table = phrase_table.estimate(
+    table, num_found = phrase_table.estimate(
         corpus, *arrays_of(links), (_SIZE, _SIZE), max_length=3, most=1000
     )
-    arrays = PhraseArrays(
-        _SIZE, _SIZE, np.append(table.source_keys, np.iinfo(np.int64).max), *table[1:-1]
-    )
-    assert table.num_found == len(expected) == table.links.size
+    assert num_found == len(expected) == table.links.size
     counts = {pair: len(some) for pair, some in expected.items()}
     taken, _ = estimate_discounts(np.array(list(counts.values())))
     usual = np.ones((2, 3))
@@ -89,13 +85,13 @@ def test_every_score_is_that_of_its_definition(seed, monkeypatch):
         usual[[0, 1], kinds] += 1
     usual /= usual.sum(axis=1, keepdims=True)
     for (f, e), some in expected.items():
-        starts, ends, pairs = arrays.pairs_of(np.array(f), 3)
+        starts, ends, pairs = table.pairs_of(np.array(f), 3)
         whole = pairs[(starts == 0) & (ends == len(f))]
         texts = {
             tuple(table.target_words[slice(*table.target_starts[p : p + 2])]): p for p in whole
         }
         pair = texts[e]
-        scores = np.exp(table.scores[pair].astype(float))
+        scores = np.exp(table.pair_scores[pair].astype(float))
         for column, given in ((0, 1), (2, 0)):
             same = [n for key, n in counts.items() if key[given] == (f, e)[given]]
             other = (f, e)[1 - given]
@@ -124,9 +120,10 @@ def test_every_score_is_that_of_its_definition(seed, monkeypatch):
 def test_only_the_best_translations_of_a_phrase_are_kept():
     corpus, links = random_text(np.random.default_rng(0), 60, 0.2)
     common = corpus, *arrays_of(links), (_SIZE, _SIZE)
-    every, some = (phrase_table.estimate(*common, max_length=3, most=most) for most in (1000, 2))
-    assert some.num_found == every.links.size > some.links.size
+    every, _ = phrase_table.estimate(*common, max_length=3, most=1000)
+    some, num_found = phrase_table.estimate(*common, max_length=3, most=2)
+    assert num_found == every.links.size > some.links.size
     counts = np.diff(some.first_pairs)
     assert counts.max() == 2
     nodes = np.repeat(np.arange(counts.size), counts)
-    assert (np.diff(some.scores.sum(axis=1))[np.diff(nodes) == 0] <= 1e-6).all()
+    assert (np.diff(some.pair_scores.sum(axis=1))[np.diff(nodes) == 0] <= 1e-6).all()

@@ -114,7 +114,7 @@ def test_kept_rules_can_be_found_by_their_source_side():
     draw = np.random.default_rng(5)
     corpus, links = random_text(draw, 60, 0.15)
     counts = rules.count_rules(corpus, link_text(corpus, *arrays_of(links)), (_SIZE, _SIZE), 8)
-    table = rules.estimate(corpus, *arrays_of(links), (_SIZE, _SIZE), max_length=8, most=3)
+    table, _ = rules.estimate(corpus, *arrays_of(links), (_SIZE, _SIZE), max_length=8, most=3)
     expected = collections.Counter()
     for source, n in zip(counts.source, counts.counts, strict=True):
         if _SIZE not in source or n >= 2:
@@ -130,4 +130,4 @@ def test_kept_rules_can_be_found_by_their_source_side():
         assert kept <= min(n, 3)
         total += kept
     assert total == table.links.size == table.target_starts.size - 1
-    assert np.isfinite(table.scores).all() and (table.scores <= 0).all()
+    assert np.isfinite(table.pair_scores).all() and (table.pair_scores <= 0).all()
