@@ -335,7 +335,7 @@ def test_gradient_descent_reaches_the_likelihood_of_expectation_maximisation():
 def test_gradient_descent_goes_on_where_expectation_maximisation_ends():
     """Both methods have the same maxima, so gradient descent hardly moves where the other ended."""
     corpus = random_corpus(count=30, seed=6, words=6)
-    way, history = trained(corpus, "jumps", 200, model1_steps=3)
+    way, history = trained(corpus, "jumps", 100, model1_steps=3)
     found = by_gradient(way.model, corpus, 50)
     assert found >= history[-1] - 1e-3 * abs(history[-1])
     assert found == pytest.approx(history[-1], rel=5e-3)
@@ -348,7 +348,7 @@ def test_the_small_case_of_the_chapter():
     """Model 1 learns that both `por` and `qué` mean `why`, and so translates `qué` wrongly."""
     por, que, why, for_, what = range(4, 9)
     pairs = [([por, que], [why])] * 3 + [([por], [for_]), ([que], [what])]
-    update, _ = trained(textbook.corpus_of(pairs), "uniform", 300)
+    update, _ = trained(textbook.corpus_of(pairs), "uniform", 100)
     end = textbook.EOS
     ids = tf.constant([[por, que, end]]), tf.constant([[why, for_, what, end]])
     found = update.model.table.look_up(*ids)[0].numpy()
