@@ -125,13 +125,6 @@ class AlignmentModel(CoverageModel):
         }[positions]()
         self.build()
 
-    def build(self, input_shape: Any = None) -> None:
-        if self.built:
-            return
-        for layer in (self.table, self.positions):
-            layer.build(None)
-        super().build()
-
     def precompute(self) -> None:
         self.table.precompute()
 

@@ -12,6 +12,7 @@ from keras import ops
 from nmt_zoo.models.architecture import SOFTMAX, SOURCE_WORDS, Architecture, Part
 from nmt_zoo.models.base import Tensor, require_at_least, require_choices
 from nmt_zoo.models.coverage import CoverageModel
+from nmt_zoo.models.layers.composite import Dense
 from nmt_zoo.models.layers.embeddings import Embedding
 from nmt_zoo.models.layers.masks import HIDDEN_SCORE, TINY, masked_softmax, padding_mask
 
@@ -81,7 +82,8 @@ class WordAttention(CoverageModel):
             self.source_positions = self._embedding(max_positions, stddev, "source_positions")
         # The kernel is U, transposed. It starts so small that all words are about equally probable,
         # as in EM for Model 1, because a mixture is slow to lose initial preferences.
-        self.output_layer = keras.layers.Dense(
+        self.output_layer = Dense(
+            width,
             target_vocab_size,
             use_bias=False,
             kernel_initializer=keras.initializers.RandomNormal(stddev=0.01),
@@ -98,15 +100,6 @@ class WordAttention(CoverageModel):
             name=name,
             dtype=self.dtype_policy,
         )
-
-    def build(self, input_shape: Any = None) -> None:
-        if self.built:
-            return
-        for embedding in (self.source_embedding, self.target_positions, self.source_positions):
-            if embedding is not None:
-                embedding.build((None, None))
-        self.output_layer.build((None, None, self.settings["width"]))
-        super().build()
 
     @property
     def is_mixture(self) -> bool:

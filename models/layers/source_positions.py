@@ -46,6 +46,9 @@ class Uniform(keras.layers.Layer):
     `translation [B, T, S]` float32 is t(target token | source word), whose rows may be scaled.
     """
 
+    def build(self, input_shape: Any = None) -> None:
+        self.built = True
+
     def prior(self, positions: Tensor, source_mask: Tensor, target_lengths: Tensor) -> Tensor:
         """Computes P(source position | target position), whatever the target words.
 

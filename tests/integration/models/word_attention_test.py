@@ -57,17 +57,14 @@ def distribution_equation(w, average, source, i):
 @pytest.mark.parametrize(("average", "max_positions"), BOTH)
 def test_probabilities_are_those_of_the_equations(average, max_positions):
     model = create(average, max_positions)
-    w, found = weights_of(model), softmax(logits_of(model, SOURCE, TARGET))
+    w, logits = weights_of(model), logits_of(model, SOURCE, TARGET)
+    if model.is_mixture:  # Its logits are log-probabilities.
+        close(tf.reduce_logsumexp(logits, axis=-1), np.zeros(TARGET.shape))
+    found = softmax(logits)
     for source, target, actual in zip(SOURCE, TARGET, found, strict=True):
         source = source[source != PAD]
         for i in range(len(target)):
             close(actual[i], distribution_equation(w, average, source, i))
-
-
-@pytest.mark.parametrize("max_positions", [0, 3])
-def test_logits_of_a_mixture_are_log_probabilities(max_positions):
-    logits = logits_of(create("probabilities", max_positions), SOURCE, TARGET)
-    close(tf.reduce_logsumexp(logits, axis=-1), np.zeros(TARGET.shape))
 
 
 @pytest.mark.parametrize("max_positions", [0, 3])
@@ -110,10 +107,10 @@ def test_a_mixture_is_exact_where_its_terms_are_too_small_for_floats():
     close(_log_mixture(np.float32(weights), np.float32(terms))[0], expected)
 
 
-@pytest.mark.parametrize(("average", "max_positions"), BOTH)
-def test_no_tensor_has_both_lengths_and_the_vocabulary(average, max_positions):
+@pytest.mark.parametrize("average", AVERAGES)
+def test_no_tensor_has_both_lengths_and_the_vocabulary(average):
     """So a mixture needs memory like S additional target words, and not S times as much."""
-    model = create(average, max_positions)
+    model = create(average, 3)
 
     @tf.function(autograph=False)
     def gradient(source_ids, target_ids):
@@ -219,17 +216,10 @@ def test_attention_ibm2_learns_the_order_of_words_and_attention_ibm1_cannot():
     np.testing.assert_array_equal(attended, [[2, 1, 0, 3]] * len(words))
 
 
-# Settings
-
-
-def test_only_equal_weights_inside_the_softmax_tell_no_alignment():
-    found = {key: create(*key).has_alignment for key in BOTH}
-    assert found == {key: key != ("embeddings", 0) for key in BOTH}
-
-
-def test_maps_are_the_alignment():
+def test_maps_are_the_alignment_and_only_equal_weights_inside_the_softmax_tell_none():
     for average, max_positions in BOTH:
         model = create(average, max_positions)
+        assert model.has_alignment == ((average, max_positions) != ("embeddings", 0))
         maps = model.attention_maps(ids(SOURCE), ids(TARGET))
         assert list(maps) == ["decoder/0/cross"]
         close(maps["decoder/0/cross"][:, 0], model.align(ids(SOURCE), ids(TARGET)), 0)

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from nmt_zoo.decoding.search.beam_search import beam_search
 from nmt_zoo.decoding.search.types import SearchOptions
+from nmt_zoo.models.coverage import TranslationLength
 from nmt_zoo.models.ibm import AlignmentModel
-from nmt_zoo.models.layers.translation_length import TranslationLength
 from nmt_zoo.models.word_attention import WordAttention
 from tests.unit.models.layers_test import close, ids
 

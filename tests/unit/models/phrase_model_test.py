@@ -129,16 +129,7 @@ def test_unlimited_search_finds_the_best_of_all_segmentations_and_orders():
         source = draw.integers(1, _SIZE, length)
         source[source == _EOS] = 4
         expected = best_of_all(model, source)
-        found = model.decoder().search([source.tolist()], n_best=5, beam_size=EVERY)[0]
+        size = (EVERY, 50_000)[seed % 2]  # A search that is wide enough loses nothing either.
+        found = model.decoder().search([source.tolist()], n_best=5, beam_size=size)[0]
         assert len(found) == min(5, len(expected))
         assert_best(found, dict(expected), model, seed)
-
-
-def test_a_wide_search_loses_nothing():
-    for seed in range(6):
-        model = random_model(seed, distortion_limit=-1)
-        source = np.random.default_rng(seed).integers(4, _SIZE, 5).tolist()
-        wide, unlimited = (
-            model.decoder().search([source], n_best=3, beam_size=size)[0] for size in (5000, EVERY)
-        )
-        assert [one.score for one in wide] == pytest.approx([one.score for one in unlimited])

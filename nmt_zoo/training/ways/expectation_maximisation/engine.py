@@ -80,13 +80,7 @@ class Engine:
         """
 
         def work(number, parts):
-            expected = [
-                posteriors_of(
-                    part, model, self._translation(number, side, part), self._posteriors_dtype
-                )
-                for side, (part, model) in enumerate(zip(parts, self.positions, strict=True))
-            ]
-            posteriors, statistics, log_likelihoods = zip(*expected, strict=True)
+            posteriors, statistics, log_likelihoods = self._expected(number, parts)
             counted = agreeing_posteriors(parts, posteriors)
             self._keep(number, posteriors, counted)
             counts = map(count_links, parts, counted)
@@ -106,6 +100,16 @@ class Engine:
         self.positions = [m.maximise(s) for m, s in zip(self.positions, statistics, strict=True)]
         self.set_tables(list(map(self._maximised, self.text.directions, tables)))
         return log_likelihoods
+
+    def _expected(self, number, parts):
+        """Returns (posteriors, statistics, log-likelihoods) of the directions of a chunk."""
+        expected = (
+            posteriors_of(
+                part, model, self._translation(number, side, part), self._posteriors_dtype
+            )
+            for side, (part, model) in enumerate(zip(parts, self.positions, strict=True))
+        )
+        return zip(*expected, strict=True)
 
     def set_tables(self, tables: list[np.ndarray]) -> None:
         """Sets the tables, and what follows from them."""
@@ -194,10 +198,8 @@ class EMEngine(Engine):
         return counts
 
     def posteriors(self, number: int, parts: Sequence[SentencePairs]) -> list[np.ndarray]:
-        return [
-            posteriors_of(part, model, self._translation(number, side, part))[0]
-            for side, (part, model) in enumerate(zip(parts, self.positions, strict=True))
-        ]
+        posteriors, _, _ = self._expected(number, parts)
+        return list(posteriors)
 
     def translation(self, side: int) -> np.ndarray:
         return self.tables[side]

@@ -41,8 +41,8 @@ def match_counts(words: Sequence, reference: Sequence[collections.Counter]) -> l
     `reference` are the `ngram_counts` of the reference.
     """
     matches = [
-        sum(min(n, wanted[key]) for key, n in found.items() if key in wanted)
-        for found, wanted in zip(ngram_counts(words), reference, strict=True)
+        sum(min(n, wanted[key]) for key, n in counts.items() if key in wanted)
+        for counts, wanted in zip(ngram_counts(words), reference, strict=True)
     ]
     totals = [max(len(words) + 1 - order, 0) for order in range(1, _ORDERS + 1)]
     return [*matches, *totals, len(words), reference[0].total()]
@@ -65,13 +65,12 @@ def joined(lists: Sequence[Sequence[tuple]]) -> Candidates:
 
     Every list has at least one translation.
     """
-    sizes = np.array([len(some) for some in lists])
+    sizes = np.array(list(map(len, lists)))
     num_features = len(lists[0][0][0])
     features = np.zeros((sizes.size, sizes.max(), num_features), np.float32)
     counts = np.zeros((sizes.size, sizes.max(), 10), np.float32)
-    for row, some in enumerate(lists):
-        features[row, : len(some)] = [one for one, _ in some]
-        counts[row, : len(some)] = [two for _, two in some]
+    for row, translations in enumerate(lists):
+        features[row, : sizes[row]], counts[row, : sizes[row]] = zip(*translations, strict=True)
     return Candidates(features, counts, sizes)
 
 
@@ -92,12 +91,9 @@ def optimise(
     are the mean of those for `_SAMPLES` random samples of pairs; each has a single optimum, so no
     start is better than another. If no sentence has translations that differ, the weights stay.
     """
-    found = [
-        _fit(pairs[:, free])
-        for pairs in (ranked_pairs(candidates, draw) for _ in range(_SAMPLES))
-        if pairs.size
-    ]
-    if not found or not np.any(mean := np.mean(found, axis=0)):
+    samples = [ranked_pairs(candidates, draw)[:, free] for _ in range(_SAMPLES)]
+    fitted = [_fit(pairs) for pairs in samples if pairs.size]
+    if not fitted or not np.any(mean := np.mean(fitted, axis=0)):
         return weights
     result = weights.copy()
     result[free] = mean * (np.abs(weights[free]).sum() / np.abs(mean).sum())

@@ -56,8 +56,8 @@ class Tuning(WayOfTraining):
         # The weights before each step; what was translated with them can be found again.
         self.history = tf.Variable(tf.zeros([_MOST_STEPS, len(model.features)], tf.float64))
         self.count = tf.Variable(0, dtype=tf.int64)
-        self.found: list[dict] = [{} for _ in self.lines]
-        self.num_found = 0  # Steps whose translations are in `found`.
+        self.candidates: list[dict] = [{} for _ in self.lines]
+        self.num_rounds = 0  # Steps whose translations are in `candidates`.
         self.gain = ""
 
     @classmethod
@@ -90,11 +90,11 @@ class Tuning(WayOfTraining):
         weights = np.asarray(self.model.feature_weights, np.float64)
         if number:
             self.history[number - 1].assign(weights)
-            while self.num_found < number:
-                self._translate(self.history[self.num_found].numpy(), self.num_found + 1)
+            while self.num_rounds < number:
+                self._translate(self.history[self.num_rounds].numpy(), self.num_rounds + 1)
             free = np.arange(weights.size - 1)  # All but that of unknown words.
             draw = np.random.default_rng([self.seed, number])
-            candidates = tuning.joined([list(some.values()) for some in self.found])
+            candidates = tuning.joined([list(of_line.values()) for of_line in self.candidates])
             before = tuning.chosen_bleu(candidates, weights)
             weights = tuning.optimise(candidates, weights, free, draw)
             after = tuning.chosen_bleu(candidates, weights)
@@ -122,10 +122,10 @@ class Tuning(WayOfTraining):
         with Progress(f"translating, round {number}", len(rows), "lines") as progress:
             searched = map_in_order(search, batches, num_cores())
             for batch, results in zip(batches, searched, strict=True):
-                for row, some in zip(batch, results, strict=True):
-                    self._add(row, some)
+                for row, translations in zip(batch, results, strict=True):
+                    self._add(row, translations)
                 progress.update(len(batch))
-        self.num_found = number
+        self.num_rounds = number
 
     def _add(self, row, translations):
         _, line, reference = self.lines[row]
@@ -134,9 +134,9 @@ class Tuning(WayOfTraining):
         for translation in translations:
             words = translation.words(words_of_source, UNK_ID)
             key = tuple(words), tuple(np.round(translation.features, 4))
-            if key not in self.found[row]:
+            if key not in self.candidates[row]:
                 counts = tuning.match_counts(words, reference)
-                self.found[row][key] = translation.features, counts
+                self.candidates[row][key] = translation.features, counts
 
     def _words(self, lines, vocabulary):
         """Returns the words of lines: ids, or text if the vocabulary lacks a word."""
