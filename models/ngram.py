@@ -134,8 +134,8 @@ class NgramLanguageModel(Searchable):
         contexts = []
         for first in reversed(range(self.order - 1)):
             node = history[:, first]
-            for place in range(first + 1, self.order - 1):
-                index, exists = self._find(node, history[:, place])
+            for column in range(first + 1, self.order - 1):
+                index, exists = self._find(node, history[:, column])
                 node = ops.where(exists, index + self.target_vocab_size, -1)
             contexts.append(node)
         return contexts

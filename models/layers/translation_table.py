@@ -131,29 +131,29 @@ class TranslationTable(keras.layers.Layer):
 
         `source_ids [B, S]` int32, `target_ids [B, T]` int32 -> `[B, T, S]` float32.
         """
-        source_ids, wanted = source_ids[:, None, :], target_ids[:, :, None]
-        pairs, exists = self._find(source_ids, wanted)
+        source_ids, target_ids = source_ids[:, None, :], target_ids[:, :, None]
+        pairs, exists = self._find(source_ids, target_ids)
         log_probs = ops.take(self.logits, pairs) - ops.take(self._log_totals(), source_ids)
         # Hidden before `exp`, so that the gradient of a missing pair is not infinity times 0.
         shares = ops.exp(ops.where(exists, log_probs, HIDDEN_SCORE))
         spread = self._spread(source_ids)
         return (1 - spread) * shares + spread / self.target_vocab_size
 
-    def _find(self, source_ids, wanted):
+    def _find(self, source_ids, target_ids):
         """Finds word pairs by bisection: (`[B, T, S]` indices, `[B, T, S]` bool, True if found)."""
         target_words = ops.convert_to_tensor(self.target_words)
         starts = ops.convert_to_tensor(self.row_starts)
-        shape = ops.shape(ops.add(source_ids, wanted))
+        shape = ops.shape(ops.add(source_ids, target_ids))
         low = ops.broadcast_to(ops.take(starts, source_ids), shape)
         end = ops.broadcast_to(ops.take(starts, source_ids + 1), shape)
         high, last = end, ops.size(target_words) - 1
         for _ in range(int(self.target_vocab_size).bit_length()):  # No row has more pairs.
             middle = (low + high) // 2
-            below = ops.take(target_words, ops.minimum(middle, last)) < wanted
+            below = ops.take(target_words, ops.minimum(middle, last)) < target_ids
             below = ops.logical_and(below, low < high)
             low, high = ops.where(below, middle + 1, low), ops.where(below, high, middle)
         pairs = ops.minimum(low, last)
-        exists = ops.logical_and(low < end, ops.equal(ops.take(target_words, pairs), wanted))
+        exists = ops.logical_and(low < end, ops.equal(ops.take(target_words, pairs), target_ids))
         return pairs, exists
 
     def rows(self, source_ids: Tensor) -> Tensor:

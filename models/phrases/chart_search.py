@@ -94,9 +94,9 @@ class ChartSearch:
     def _guessed(self, rules):
         """Estimates the log-probabilities of the words of rules, whatever is in their gaps."""
         result = np.zeros(rules.links.size)
-        spoken, every = self.context.start(result.size), np.arange(result.size)
+        spoken = self.context.start(result.size)
         for column in rules.symbols.T:
-            rows = every[column >= 0]
+            rows = np.flatnonzero(column >= 0)
             self.context.add_words(spoken, rows, column[rows])
             gaps = np.isin(column, GAPS)
             result[gaps] += self.context.scores(spoken)[gaps]

@@ -55,9 +55,9 @@ class LanguageContext:
 
     def add(self, spoken: Spoken, rows: np.ndarray, others: Spoken) -> None:
         """Adds R other hypotheses to some hypotheses, `rows` `[R]`."""
-        for place in range(self.order - 1):
-            longer = np.flatnonzero(others.counts > place)
-            self.add_words(spoken, rows[longer], others.first[longer, place])
+        for column in range(self.order - 1):
+            longer = np.flatnonzero(others.counts > column)
+            self.add_words(spoken, rows[longer], others.first[longer, column])
         spoken.exact[rows] += others.exact
         is_long = others.counts == self.order - 1
         spoken.states[rows[is_long]] = others.states[is_long]

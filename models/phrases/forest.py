@@ -119,8 +119,8 @@ class Forest:
 
     def _add_next(self, texts):
         """Scores a derivation; returns (child, number of texts) if it needs one more of a child."""
-        edge, ranks, parts, place = texts.next[-1]
-        rank, part = ranks[place], parts[place]
+        edge, ranks, parts, index = texts.next[-1]
+        rank, part = ranks[index], parts[index]
         if len(part.made) <= rank and (part.heap or part.next):
             return part, rank + 1
         texts.next.pop()
@@ -145,11 +145,11 @@ class Forest:
         if words not in texts.seen:
             texts.seen.add(words)
             texts.made.append(_Made(-minus, words, edge, ranks, parts))
-        for place, rank in enumerate(ranks):
-            part = parts[place]
+        for index, rank in enumerate(ranks):
+            part = parts[index]
             if part.heap or part.next or len(part.made) > rank + 1:
-                raised = (*ranks[:place], rank + 1, *ranks[place + 1 :])
-                texts.next.append((edge, raised, parts, place))
+                raised = (*ranks[:index], rank + 1, *ranks[index + 1 :])
+                texts.next.append((edge, raised, parts, index))
             if rank:  # Those that follow in another child were added before: no pair comes twice.
                 break
         return None

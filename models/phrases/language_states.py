@@ -64,8 +64,8 @@ class LanguageStates:
         keys = np.where(states == ROOT, -1, states * self._vocab_size + words)
         index = np.searchsorted(self._keys, keys)
         is_root = states == ROOT
-        found = is_root | (self._keys[index] == keys)
-        return np.where(is_root, words, index + self._vocab_size), found
+        exists = is_root | (self._keys[index] == keys)
+        return np.where(is_root, words, index + self._vocab_size), exists
 
     def follow(self, states: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns (log P(word | state), the next states), `[N]`, for `[N]` int64 each."""

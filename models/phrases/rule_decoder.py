@@ -60,16 +60,16 @@ def _target(rules, applied):
         inner[application.parent].append(number)
     words, waiting = [], [(0, -1)]  # Items without a place are rules.
     while waiting:
-        number, place = waiting.pop()
-        if place >= 0:
-            words.append((number, place))
+        number, position = waiting.pop()
+        if position >= 0:
+            words.append((number, position))
             continue
         rule = applied[number].rule
         symbols = GAPS if rule == rules.links.size else rules.symbols[rule].tolist()
         gaps = dict(zip(GAPS, inner[number], strict=False))
         items = [
-            (gaps[symbol], -1) if symbol in gaps else (number, place)
-            for place, symbol in enumerate(symbols)
+            (gaps[symbol], -1) if symbol in gaps else (number, position)
+            for position, symbol in enumerate(symbols)
             if symbol >= 0 or symbol in gaps
         ]
         waiting += reversed(items)
@@ -80,8 +80,8 @@ def _phrases(rules, matches, derivation):
     """Lists the `Phrase`s of a derivation, without the glue."""
     applied = derivation.edges
     targets: list = [[-1] * LONGEST for _ in applied]
-    for place, (number, symbol) in enumerate(_target(rules, applied)):
-        targets[number][symbol] = place
+    for position, (number, symbol) in enumerate(_target(rules, applied)):
+        targets[number][symbol] = position
     phrases, numbers = [], {-1: -1}
     for number, application in enumerate(applied):
         if application.match < 0:
@@ -90,7 +90,7 @@ def _phrases(rules, matches, derivation):
         source, target = _source(matches, application.match), targets[number]
         numbers[number] = len(phrases)
         links = links_of(int(rules.links[application.rule]), source, target)
-        words = ([place for place in side if place >= 0] for side in (source, target))
+        words = ([position for position in side if position >= 0] for side in (source, target))
         phrases.append(Phrase(*words, links, numbers[application.parent]))
     return phrases
 

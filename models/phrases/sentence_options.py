@@ -123,7 +123,7 @@ def options_of(table: PhraseTable, source: np.ndarray, max_length: int, unknown_
     options = Options(starts, ends, words, lengths, features, orientations, table.links[pairs])
     alone = np.zeros(source.size, bool)
     alone[starts[ends - starts == 1]] = True
-    copies = (made_up(place, place + 1, [unknown_id], 1) for place in np.flatnonzero(~alone))
+    copies = (made_up(i, i + 1, [unknown_id], 1) for i in np.flatnonzero(~alone))
     return joined(options, *copies)
 
 

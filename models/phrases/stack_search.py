@@ -95,14 +95,14 @@ class StackSearch:
         self.text = None if text is None else padded_text(text)
         counts = [of_sentence.lengths.size for of_sentence in options]
         self.first_options = np.append(0, np.cumsum(counts))
-        every = joined(*options)
+        merged = joined(*options)
         sentences = np.repeat(np.arange(len(options)), counts)
-        estimates, rest, states = self._words_alone(every)
-        static = every.features @ weights
+        estimates, rest, states = self._words_alone(merged)
+        static = merged.features @ weights
         guesses = static + weights[LANGUAGE] * estimates
         # By sentence and span, the best first.
-        self.numbers = np.lexsort((-guesses, every.ends, every.starts, sentences))
-        self.options = take(every, self.numbers)
+        self.numbers = np.lexsort((-guesses, merged.ends, merged.starts, sentences))
+        self.options = take(merged, self.numbers)
         self.rest, self.states = rest[self.numbers], states[self.numbers]
         self.static, self.guesses = static[self.numbers], guesses[self.numbers]
         self.before = self.options.orientations[:, :3] * weights[BEFORE]
@@ -121,11 +121,12 @@ class StackSearch:
         size = options.lengths.size
         estimates, rest = np.zeros(size), np.zeros(size)
         states = np.full(size, ROOT)
-        for place in range(int(options.lengths.max(initial=0))):
-            rows = np.flatnonzero(options.lengths > place)
-            log_probs, states[rows] = self.language.follow(states[rows], options.words[rows, place])
+        for column in range(int(options.lengths.max(initial=0))):
+            rows = np.flatnonzero(options.lengths > column)
+            words = options.words[rows, column]
+            log_probs, states[rows] = self.language.follow(states[rows], words)
             estimates[rows] += log_probs
-            if place >= self.language.order - 1:
+            if column >= self.language.order - 1:
                 rest[rows] += log_probs
         return estimates, rest, states
 
@@ -305,9 +306,9 @@ class StackSearch:
             covered[chosen] = self.hypotheses[number].covered[rows]
         options, log_probs = extensions.options, self.rest[extensions.options]
         lengths = self.options.lengths[options]
-        for place in range(self.language.order - 1):
-            chosen = np.flatnonzero(lengths > place)
-            words = self.options.words[options[chosen], place]
+        for column in range(self.language.order - 1):
+            chosen = np.flatnonzero(lengths > column)
+            words = self.options.words[options[chosen], column]
             of_words, states[chosen] = self.language.follow(states[chosen], words)
             log_probs[chosen] += of_words
         is_long = lengths >= self.language.order - 1

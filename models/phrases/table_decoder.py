@@ -44,10 +44,10 @@ class PhraseTranslation(NamedTuple):
         """
         if unknown_id not in self.ids:
             return self.ids[:-1]
-        linked = {target: place for phrase in self.phrases for place, target in phrase.links}
+        linked = {target: position for phrase in self.phrases for position, target in phrase.links}
         return [
-            source[linked[place]] if word == unknown_id and place in linked else word
-            for place, word in enumerate(self.ids[:-1])
+            source[linked[position]] if word == unknown_id and position in linked else word
+            for position, word in enumerate(self.ids[:-1])
         ]
 
 
@@ -139,9 +139,9 @@ class TableDecoder:
         words = np.full((lengths.size, int(lengths.max(initial=0))), self.eos_id)
         for row, ids in zip(words, texts, strict=True):
             row[: len(ids)] = ids
-        for place in range(words.shape[1]):
-            rows = np.flatnonzero(place < lengths)
-            log_probs, states[rows] = self.language.follow(states[rows], words[rows, place])
+        for column in range(words.shape[1]):
+            rows = np.flatnonzero(column < lengths)
+            log_probs, states[rows] = self.language.follow(states[rows], words[rows, column])
             totals[rows] += log_probs
         return totals
 

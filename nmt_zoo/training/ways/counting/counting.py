@@ -83,9 +83,9 @@ def estimate_discounts(counts: np.ndarray) -> tuple[np.ndarray, bool]:
     n1, n2, n3, n4 = np.bincount(np.minimum(counts, 5), minlength=6)[1:5].astype(np.float64)
     if min(n1, n2, n3, n4) > 0:
         y = n1 / (n1 + 2 * n2)
-        found = np.array([1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3])
-        if (found > 0).all():
-            return found, True
+        discounts = np.array([1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3])
+        if (discounts > 0).all():
+            return discounts, True
     return np.array(FALLBACK), False
 
 

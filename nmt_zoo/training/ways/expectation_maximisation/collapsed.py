@@ -117,9 +117,9 @@ def log_ratios(expected: np.ndarray) -> np.ndarray:
         `[MOST + 1, F + 1]` float64; row c is log P(fertility c + 1) - log P(fertility c), except
         that the last row repeats the one before it. The last column is for all other words.
     """
-    every = expected.sum(axis=1, keepdims=True) + 0.5
+    overall = expected.sum(axis=1, keepdims=True) + 0.5
     counts = np.concatenate([expected, np.zeros([MOST + 1, 1])], axis=1)
-    logs = np.log(counts + _STRENGTH * every / every.sum())
+    logs = np.log(counts + _STRENGTH * overall / overall.sum())
     ratios = logs[1:] - logs[:-1]
     return np.concatenate([ratios, ratios[-1:]])
 

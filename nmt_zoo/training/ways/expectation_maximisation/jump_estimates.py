@@ -115,16 +115,16 @@ def _climb(table, groups):
     """
     if not groups:
         return table
-    wanted = np.zeros(table.size)
+    totals = np.zeros(table.size)
     for indices, group in groups:
-        wanted += np.bincount(indices.ravel(), group.ravel(), table.size)
+        totals += np.bincount(indices.ravel(), group.ravel(), table.size)
     contexts = [(indices, group.sum(axis=1)) for indices, group in groups]
     for _ in range(_STEPS):
         slopes = np.zeros(table.size)
         for indices, mass in contexts:
             slope = mass / table[indices].sum(axis=1)
             slopes += np.bincount(indices.ravel(), np.repeat(slope, indices.shape[1]), table.size)
-        table = np.where(slopes > 0, wanted / np.where(slopes > 0, slopes, 1), table)
+        table = np.where(slopes > 0, totals / np.where(slopes > 0, slopes, 1), table)
         # No jump may become impossible, because it may be the only one in a short sentence.
         table = np.maximum(table / table.max(), 1e-15)
     return table

@@ -48,8 +48,8 @@ def _check_reverse(reverse, directory):
             f"{reverse.path}: holds the reverse model of an earlier run in {directory.path}, which "
             f"is gone; {remedy}, or remove this one"
         )
-    wanted = _reverse_config(directory, directory.config()) if is_reverse else {}
-    if not is_reverse or any(config.get(name) != wanted.get(name) for name in _SAME):
+    expected = _reverse_config(directory, directory.config()) if is_reverse else {}
+    if not is_reverse or any(config.get(name) != expected.get(name) for name in _SAME):
         raise UserError(
             f"{reverse.path}: holds a model that is not the reverse of {directory.path} on its "
             f"text and with its settings; {remedy}"

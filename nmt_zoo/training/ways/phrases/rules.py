@@ -138,8 +138,8 @@ def _rule_places(text, max_length):
         inner = [(lefts[size, starts + at], rights[size, starts + at]) for at, size in gaps]
         target, fits = _target_places(lefts[length, starts], rights[length, starts], inner)
         source = np.full((starts.size, LONGEST), NOTHING)
-        for place, offset in enumerate(_source_symbols(length, gaps)):
-            source[:, place] = offset if offset < 0 else starts + offset
+        for column, offset in enumerate(_source_symbols(length, gaps)):
+            source[:, column] = offset if offset < 0 else starts + offset
         fits &= (is_linked[source] & (source >= 0)).any(axis=1)
         yield source[fits], target[fits]
 
@@ -159,27 +159,27 @@ def _shapes(max_length):
 
 def _source_symbols(length, gaps):
     """Lists the offsets of words and the numbers of gaps of a source side."""
-    symbols, place = [], 0
+    symbols, position = [], 0
     for (at, size), number in zip(gaps, _GAPS, strict=False):
-        symbols += [*range(place, at), number]
-        place = at + size
-    return [*symbols, *range(place, length)]
+        symbols += [*range(position, at), number]
+        position = at + size
+    return [*symbols, *range(position, length)]
 
 
 def _target_places(left, right, inner):
     """Returns the places of target sides, and which of them are short enough."""
     target = np.full((left.size, LONGEST), NOTHING)
-    place = left.copy()
+    position = left.copy()
     for column in target.T:
-        more = place < right
-        column[more] = place[more]
-        after = place + more
+        more = position < right
+        column[more] = position[more]
+        after = position + more
         for (first, last), number in zip(inner, _GAPS, strict=False):
-            opens = more & (place == first)
+            opens = more & (position == first)
             column[opens] = number
             after[opens] = last[opens]
-        place = after
-    return target, place >= right
+        position = after
+    return target, position >= right
 
 
 def _count(corpus, text, lexical, places, vocab_sizes):
@@ -203,9 +203,9 @@ def _count(corpus, text, lexical, places, vocab_sizes):
 def _number(symbols, size):
     """Numbers sequences as the nodes of a trie; returns (keys, the node of each sequence)."""
     nodes, keys, first = symbols[:, 0].copy(), [np.zeros(0, np.int64)], size
-    for place in range(1, LONGEST):
-        rows = np.flatnonzero(symbols[:, place] >= 0)
-        new, numbers, *_ = number_keys(nodes[rows] * size + symbols[rows, place])
+    for column in range(1, LONGEST):
+        rows = np.flatnonzero(symbols[:, column] >= 0)
+        new, numbers, *_ = number_keys(nodes[rows] * size + symbols[rows, column])
         nodes[rows] = first + numbers
         keys.append(new)
         first += new.size

@@ -109,11 +109,11 @@ def ranked_pairs(candidates: Candidates, draw: np.random.Generator) -> np.ndarra
     values = sentence_bleu(candidates.counts)
     pairs = [np.zeros((0, candidates.features.shape[2]))]
     for features, value, size in zip(candidates.features, values, candidates.sizes, strict=True):
-        one, other = draw.integers(0, size, (2, _DRAWN))
-        gains = value[one] - value[other]
+        first, second = draw.integers(0, size, (2, _DRAWN))
+        gains = value[first] - value[second]
         rows = np.flatnonzero(gains > _LEAST_GAIN)
         rows = rows[np.argsort(-gains[rows], kind="stable")[:_KEPT]]
-        pairs.append(features[one[rows]].astype(np.float64) - features[other[rows]])
+        pairs.append(features[first[rows]].astype(np.float64) - features[second[rows]])
     return np.concatenate(pairs)
 
 
