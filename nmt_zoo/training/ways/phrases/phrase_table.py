@@ -6,7 +6,7 @@ import numpy as np
 
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
 from nmt_zoo.models.phrases.arrays import best_of_each, ranges
-from nmt_zoo.models.phrases.sentence_options import NO_KEY, PhraseTable
+from nmt_zoo.models.phrases.sentence_options import LONGEST, NO_KEY, NOTHING, PhraseTable
 from nmt_zoo.training.ways.counting.counting import estimate_discounts, number_keys
 from nmt_zoo.training.ways.phrases.extraction import (
     LinkedText,
@@ -24,26 +24,10 @@ _PAIRS_AT_ONCE = 1 << 13  # Sentence pairs whose phrase pairs are extracted at o
 _PRIOR = 0.5  # Occurrences of the usual orientations that are added to those of each phrase pair.
 
 
-class Trie(NamedTuple):
-    """The phrases of one side, as the nodes of a trie.
-
-    Words are nodes 0 to V - 1. Longer phrases are numbered from V on, in the order of their keys:
-    V times the node of all words but the last, plus the last word.
-    """
-
-    vocab_size: int  # V
-    keys: np.ndarray  # [F] int64, rising
-    first_nodes: list  # for each length from 1, the first node of that length; then V + F
-
-    @property
-    def num_nodes(self) -> int:
-        return self.vocab_size + self.keys.size
-
-
 class PairCounts(NamedTuple):
     """The distinct phrase pairs of a text, by rising key."""
 
-    keys: np.ndarray  # [P] int64, source node times the number of target nodes, plus target node
+    keys: np.ndarray  # [P] int64, source number times the count of target numbers, plus target
     counts: np.ndarray  # [P] int32, occurrences
     orientations: np.ndarray  # [P, 6] int32, occurrences by orientation before, and behind
     # [P, 2] float32: sums of `LexicalWeights` of source and target of one occurrence, the one with
@@ -52,27 +36,26 @@ class PairCounts(NamedTuple):
     starts: np.ndarray  # [P, 2] int32, start of that occurrence in source and target text
 
 
-def number_phrases(side: EncodedSide, vocab_size: int, max_length: int) -> tuple[Trie, np.ndarray]:
-    """Numbers the phrases of a text of up to `max_length` words.
+def number_phrases(side: EncodedSide, vocab_size: int, max_length: int) -> tuple[list, np.ndarray]:
+    """Numbers the phrases of a text of up to `max_length` words; words keep their ids.
 
-    Returns (the `Trie`; `[max_length, N]` int32, in row n - 1 the node of the phrase of n words
-    that begins at each position, or -1 if the sentence ends before).
+    Returns (for each length from 1, the first number of that length, then the count of all numbers;
+    `[max_length, N]` int32, in row n - 1 the number of the phrase of n words that begins at each
+    position, or -1 if the sentence ends before).
     """
     ids = side.ids.astype(np.int64)
     left = np.repeat(np.cumsum(side.lengths, dtype=np.int64), side.lengths) - 1
     left -= np.arange(ids.size)  # Words from each position to the end of its sentence.
-    nodes = np.full((max_length, ids.size), -1, np.int32)
-    nodes[0] = np.where(left > 0, ids, -1)
-    keys, first_nodes, first = [np.zeros(0, np.int64)], [0], vocab_size
+    phrases = np.full((max_length, ids.size), -1, np.int32)
+    phrases[0] = np.where(left > 0, ids, -1)
+    firsts = [0, vocab_size]
     for length in range(2, max_length + 1):
         starts = np.flatnonzero(left >= length)
-        before = nodes[length - 2, starts].astype(np.int64)
-        new, numbers, *_ = number_keys(before * vocab_size + ids[starts + length - 1])
-        nodes[length - 1, starts] = first + numbers
-        keys.append(new)
-        first_nodes.append(first)
-        first += new.size
-    return Trie(vocab_size, np.concatenate(keys), [*first_nodes, first]), nodes
+        before = phrases[length - 2, starts].astype(np.int64)
+        keys, numbers, *_ = number_keys(before * vocab_size + ids[starts + length - 1])
+        phrases[length - 1, starts] = firsts[-1] + numbers
+        firsts.append(firsts[-1] + keys.size)
+    return firsts, phrases
 
 
 def estimate(
@@ -97,33 +80,33 @@ def estimate(
     Relative frequencies are smoothed by modified Kneser-Ney discounts, as in Foster, Kuhn and
     Johnson 2006, "Phrasetable Smoothing for Statistical Machine Translation", section 3.
     """
-    (source, source_nodes), (target, target_nodes) = (
-        number_phrases(side, size, max_length)
-        for side, size in zip(corpus, vocab_sizes, strict=True)
-    )
     text = link_text(corpus, counts, links)
-    nodes = source_nodes, target_nodes
-    pairs = count_pairs(corpus, text, nodes, target.num_nodes, max_length)
-    del source_nodes, target_nodes, nodes
-    ends = pairs.keys // target.num_nodes, pairs.keys % target.num_nodes
+    numbered = map(number_phrases, corpus, vocab_sizes, [max_length] * 2)
+    firsts, phrases = zip(*numbered, strict=True)
+    pairs = count_pairs(corpus, text, phrases, firsts[1][-1], max_length)
+    del phrases
+    ends = pairs.keys // firsts[1][-1], pairs.keys % firsts[1][-1]
     scores = scores_of(pairs, ends)
     best = best_of_each(ends[0], scores.sum(axis=1), most)
     best = best[np.lexsort((-scores[best].sum(axis=1), ends[0][best]))]
     lengths = [
-        np.searchsorted(trie.first_nodes, node[best], side="right")
-        for trie, node in zip((source, target), ends, strict=True)
+        np.searchsorted(of_side, numbers[best], side="right")
+        for of_side, numbers in zip(firsts, ends, strict=True)
     ]
-    source_keys, first_pairs = _kept_nodes(source, ends[0][best])
     starts = pairs.starts[best].astype(np.int64)
+    positions = list(map(positions_of, starts.T, lengths))
+    words = np.where(positions[0] >= 0, corpus.source.ids[positions[0]], NOTHING)
+    source_keys, nodes = source_nodes(words, vocab_sizes[0])
+    num_pairs = np.bincount(nodes, minlength=vocab_sizes[0] + source_keys.size - 1)
     table = PhraseTable(
         *vocab_sizes,
-        np.append(source_keys, NO_KEY),
-        first_pairs,
+        source_keys,
+        np.append(0, np.cumsum(num_pairs)).astype(np.int32),
         np.append(0, np.cumsum(lengths[1])).astype(np.int32),
         corpus.target.ids[ranges(starts[:, 1], lengths[1])].astype(np.int32),
         scores[best].astype(np.float32),
         _orientation_scores(pairs, best),
-        inner_links(text, *map(positions_of, starts.T, lengths)),
+        inner_links(text, *positions),
     )
     return table, pairs.keys.size
 
@@ -131,23 +114,24 @@ def estimate(
 def count_pairs(
     corpus: EncodedCorpus,
     text: LinkedText,
-    nodes: tuple[np.ndarray, np.ndarray],
-    num_target_nodes: int,
+    phrases: tuple[np.ndarray, np.ndarray],
+    num_targets: int,
     max_length: int,
 ) -> PairCounts:
     """Counts phrase pairs, a part of the text at a time.
 
-    `nodes` are those of both sides, from `number_phrases`.
+    `phrases` are the numbers of both sides from `number_phrases`; `num_targets` is their count in
+    the target.
     """
     sums = [np.append(0.0, np.cumsum(w)) for w in lexical_weights(corpus, text)]
 
     def count(part, begin):
-        return _count(part, begin, nodes, num_target_nodes, sums, max_length)
+        return _count(part, begin, phrases, num_targets, sums, max_length)
 
     return count_in_parts(corpus, text, count, "phrases", _PAIRS_AT_ONCE)
 
 
-def _count(text, begin, nodes, num_target_nodes, lexical, max_length):
+def _count(text, begin, phrases, num_targets, lexical, max_length):
     """Counts the phrase pairs of a part of the text that begins at the positions `begin`."""
     pairs = extract(text, max_length)
     kinds = orientations(text, pairs)
@@ -155,7 +139,7 @@ def _count(text, begin, nodes, num_target_nodes, lexical, max_length):
     lengths = pairs.source_end - pairs.source_start, pairs.target_end - pairs.target_start
     source, target = (
         of_side[length - 1, start].astype(np.int64)
-        for of_side, length, start in zip(nodes, lengths, starts, strict=True)
+        for of_side, length, start in zip(phrases, lengths, starts, strict=True)
     )
     weights = [
         sums[start + length] - sums[start]
@@ -165,7 +149,7 @@ def _count(text, begin, nodes, num_target_nodes, lexical, max_length):
     by_kind = np.zeros((rows.size, 6), np.int32)
     by_kind[rows, kinds[:, 0]] = 1
     by_kind[rows, 3 + kinds[:, 1]] = 1
-    keys = source * num_target_nodes + target
+    keys = source * num_targets + target
     occurrences = PairCounts(
         keys,
         np.ones(rows.size, np.int32),
@@ -174,6 +158,23 @@ def _count(text, begin, nodes, num_target_nodes, lexical, max_length):
         np.stack(starts, 1).astype(np.int32),
     )
     return add_up([occurrences])
+
+
+def source_nodes(symbols: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers the source sides of P pairs as the nodes of a `PhraseTable`.
+
+    `symbols` are `[P, LONGEST]`, below `size`; then `NOTHING`. Returns (`source_keys` of the table,
+    the node of each pair `[P]` int64).
+    """
+    symbols = symbols.astype(np.int64)
+    nodes, keys, num_nodes = symbols[:, 0].copy(), [], size
+    for column in range(1, LONGEST):
+        rows = np.flatnonzero(symbols[:, column] >= 0)
+        new, numbers, *_ = number_keys(nodes[rows] * size + symbols[rows, column])
+        nodes[rows] = num_nodes + numbers
+        keys.append(new)
+        num_nodes += new.size
+    return np.concatenate([*keys, [NO_KEY]]), nodes
 
 
 def scores_of(pairs: Any, ends: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -201,22 +202,6 @@ def conditional(counts: np.ndarray, given: np.ndarray, other: np.ndarray) -> np.
     left = np.bincount(given, off)
     lower = np.bincount(other) / max(counts.size, 1)
     return (counts - off + left[given] * lower[other]) / totals[given]
-
-
-def _kept_nodes(trie: Trie, nodes):
-    """Drops the nodes without pairs that lead to none; returns (keys, first pair of each node)."""
-    size = trie.vocab_size
-    is_kept = np.zeros(trie.num_nodes, bool)
-    is_kept[:size] = is_kept[nodes] = True
-    lengths = list(zip(trie.first_nodes[1:], trie.first_nodes[2:], strict=False))
-    for first, last in reversed(lengths):
-        used = np.flatnonzero(is_kept[first:last]) + first
-        is_kept[trie.keys[used - size] // size] = True
-    new = np.cumsum(is_kept) - 1
-    keys = trie.keys[is_kept[size:]]
-    keys = new[keys // size] * size + keys % size
-    counts = np.bincount(new[nodes], minlength=size + keys.size)
-    return keys, np.append(0, np.cumsum(counts)).astype(np.int32)
 
 
 def _orientation_scores(pairs: PairCounts, best):

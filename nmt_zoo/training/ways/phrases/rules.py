@@ -10,7 +10,7 @@ import numpy as np
 
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.models.phrases.arrays import best_of_each, mixed
-from nmt_zoo.models.phrases.sentence_options import LONGEST, NO_KEY, NOTHING, PhraseTable
+from nmt_zoo.models.phrases.sentence_options import LONGEST, NOTHING, PhraseTable
 from nmt_zoo.training.ways.counting.counting import number_keys
 from nmt_zoo.training.ways.phrases.extraction import (
     LinkedText,
@@ -23,7 +23,7 @@ from nmt_zoo.training.ways.phrases.extraction import (
     positions_of,
     smallest_targets,
 )
-from nmt_zoo.training.ways.phrases.phrase_table import scores_of
+from nmt_zoo.training.ways.phrases.phrase_table import scores_of, source_nodes
 
 MOST_SYMBOLS = 5  # Words and gaps of a source side with gaps.
 _SHORTEST_GAP = 2  # Source words; as in Chiang 2005, section 3.
@@ -65,16 +65,16 @@ def estimate(
     is_plain = (rules.source != vocab_sizes[0]).all(axis=1)
     best = np.flatnonzero(is_plain | (rules.counts >= _LEAST_COUNT))
     best = best[best_of_each(ends[0][best], scores[best].sum(axis=1), most)]
-    source_keys, nodes = _number(rules.source[best].astype(np.int64), vocab_sizes[0] + 1)
+    source_keys, nodes = source_nodes(rules.source[best], vocab_sizes[0] + 1)
     order = np.lexsort((-scores[best].sum(axis=1), nodes))
     best, nodes = best[order], nodes[order]
     target = rules.target[best]
-    sizes = np.bincount(nodes, minlength=vocab_sizes[0] + 1 + source_keys.size)
+    num_rules = np.bincount(nodes, minlength=vocab_sizes[0] + source_keys.size)
     table = PhraseTable(
         vocab_sizes[0] + 1,
         vocab_sizes[1],
-        np.append(source_keys, NO_KEY),
-        np.append(0, np.cumsum(sizes)).astype(np.int32),
+        source_keys,
+        np.append(0, np.cumsum(num_rules)).astype(np.int32),
         np.append(0, np.cumsum((target != NOTHING).sum(axis=1))).astype(np.int32),
         target[target != NOTHING],
         scores[best],
@@ -198,15 +198,3 @@ def _count(corpus, text, lexical, places, vocab_sizes):
     # Numbers of occurrences stand for the links until it is known which occurrences are kept.
     rules = add_up([RuleCounts(keys, counts, both, *symbols, np.arange(keys.size))])
     return rules._replace(links=inner_links(text, *(at[rules.links] for at in places)))
-
-
-def _number(symbols, size):
-    """Numbers sequences as the nodes of a trie; returns (keys, the node of each sequence)."""
-    nodes, keys, first = symbols[:, 0].copy(), [np.zeros(0, np.int64)], size
-    for column in range(1, LONGEST):
-        rows = np.flatnonzero(symbols[:, column] >= 0)
-        new, numbers, *_ = number_keys(nodes[rows] * size + symbols[rows, column])
-        nodes[rows] = first + numbers
-        keys.append(new)
-        first += new.size
-    return np.concatenate(keys), nodes
