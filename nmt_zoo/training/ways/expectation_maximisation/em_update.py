@@ -197,8 +197,6 @@ class ExpectationMaximisation(WayOfTraining):
         """
         self._enter(self.engine.iteration)
         log_likelihoods = self.engine.step()
-        # The layers, and checkpoints, have no more positions than that.
-        self.engine.positions = [p.unpack(p.pack().ravel()) for p in self.engine.positions]
         self._fill_models()
         if self._stage.fertile:
             log_likelihoods = [math.nan for _ in log_likelihoods]

@@ -3,7 +3,7 @@
 Letters as in `Block`: R rows (target tokens), n source positions, of which the last is NULL.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -30,7 +30,7 @@ class PositionEstimate:
     def first(cls, *, sizes: tuple[int, int] = (0, 0), **settings: Any) -> Self:
         """Makes the parameters to begin with, by the settings of an `AlignmentModel`.
 
-        `sizes` are the largest numbers of target and source positions that `pack` keeps.
+        `sizes` are the largest numbers of target and source positions with parameters.
         """
         return cls()
 
@@ -84,40 +84,34 @@ class UniformEstimate(PositionEstimate):
 class PositionTableEstimate(PositionEstimate):
     """Model 2: a free table a(j | i, n), whatever the target length; Brown et al., section 4.2."""
 
-    tables: dict = field(default_factory=dict)  # n -> [T, n] float64, rows sum to 1; else uniform
-    sizes: tuple[int, int] = (0, 0)  # as `first`
+    table: np.ndarray  # [n - 1, target position, source position] float64; rows of 0 are uniform
 
     @classmethod
     def first(cls, *, sizes: tuple[int, int] = (0, 0), **settings: Any) -> Self:
-        return cls(sizes=sizes)
+        heights, lengths = sizes
+        return cls(np.zeros([lengths, heights, lengths]))
 
     def pack(self) -> np.ndarray:
-        """Returns `[n - 1, target position, source position]`, 0 where there is no row."""
-        heights, lengths = self.sizes
-        array = np.zeros([lengths, heights, lengths])
-        for n, table in self.tables.items():
-            if n <= lengths:
-                rows = table[:heights]
-                array[n - 1, : len(rows), :n] = rows
-        return array
+        return self.table
 
     def unpack(self, array: np.ndarray) -> Self:
-        heights, lengths = self.sizes
-        array = array[: lengths * heights * lengths].reshape(lengths, heights, lengths)
-        rows = np.count_nonzero(array.any(axis=2), axis=1)
-        tables = {n: array[n - 1, :h, :n] for n, h in enumerate(rows.tolist(), start=1) if h}
-        return replace(self, tables=tables)
+        return replace(self, table=array[: self.table.size].reshape(self.table.shape))
 
     def expect(self, block: Block, translation: np.ndarray) -> Expectation:
         n = block.source_length
         table = np.full([block.active.size, n], 1 / n)
-        rows = self.tables.get(n, table)[: block.active.size]
-        table[: rows.shape[0]] = rows
+        rows = self.table[n - 1 : n, : block.active.size, :n].reshape(-1, n)
+        fitted = np.flatnonzero(rows.any(axis=1))
+        table[fitted] = rows[fitted]
         return _expect_by_table(table, block, translation)
 
     def maximise(self, statistics: list[tuple]) -> Self:
-        tables = {c.shape[1]: c / c.sum(axis=1, keepdims=True) for (c,) in self.merged(statistics)}
-        return replace(self, tables=tables)
+        table = np.zeros_like(self.table)
+        for (counts,) in self.merged(statistics):
+            n, rows = counts.shape[1], counts[: self.table.shape[1]]
+            if n <= len(table):
+                table[n - 1, : len(rows), :n] = rows / rows.sum(axis=1, keepdims=True)
+        return replace(self, table=table)
 
 
 def _expect_by_table(table, block, translation):
@@ -133,29 +127,22 @@ def _expect_by_table(table, block, translation):
 class SharedEstimate(PositionEstimate):
     """Model 2 with one table of weights for all n: row i, divided by the sum of its first n."""
 
-    # [T, n] float64, above 0. Other positions weigh 1.
-    weights: np.ndarray = field(default_factory=lambda: np.ones((0, 0)))
-    sizes: tuple[int, int] = (0, 0)  # as `first`
+    weights: np.ndarray  # [T, n] float64, above 0. Other positions weigh 1.
 
     @classmethod
     def first(cls, *, sizes: tuple[int, int] = (0, 0), **settings: Any) -> Self:
-        return cls(sizes=sizes)
+        return cls(np.ones(sizes))
 
     def pack(self) -> np.ndarray:
-        """Returns `[target position, source position]`."""
-        return self._weights(*self.sizes)
+        return self.weights
 
     def unpack(self, array: np.ndarray) -> Self:
-        return replace(self, weights=array[: np.prod(self.sizes)].reshape(self.sizes))
-
-    def _weights(self, height, n):
-        weights, fitted = np.ones([height, n]), self.weights[:height, :n]
-        weights[: fitted.shape[0], : fitted.shape[1]] = fitted
-        return weights
+        return replace(self, weights=array[: self.weights.size].reshape(self.weights.shape))
 
     def _table(self, height, n):
         """Returns the priors of n source positions for `height` target positions."""
-        weights = self._weights(height, n)
+        weights, fitted = np.ones([height, n]), self.weights[:height, :n]
+        weights[: fitted.shape[0], : fitted.shape[1]] = fitted
         return weights / weights.sum(axis=1, keepdims=True)
 
     def expect(self, block: Block, translation: np.ndarray) -> Expectation:
@@ -186,7 +173,10 @@ class SharedEstimate(PositionEstimate):
             norms = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1]  # Over the lengths n >= j.
             fitted = np.divide(links, norms, out=weights.copy(), where=norms > 0)
             weights = np.maximum(fitted, _LEAST_WEIGHT)
-        return replace(self, weights=weights)
+        rows, columns = self.weights.shape
+        kept, weights = np.ones_like(self.weights), weights[:rows, :columns]
+        kept[: weights.shape[0], : weights.shape[1]] = weights
+        return replace(self, weights=kept)
 
 
 @dataclass(frozen=True)

@@ -107,11 +107,9 @@ def test_a_model_has_the_likelihood_and_posteriors_of_its_estimate(name, max_pos
     values = np.random.default_rng(1).random(words.num_pairs)
     estimate = Estimate(maximise_translation(words, values), positions)
     estimate, _ = textbook.fit(words, estimate, 2)
-    positions = positions.unpack(estimate.positions.pack().ravel())
-    estimate = estimate._replace(positions=positions)
     model = new_model(corpus, name, max_positions=max_positions)
     model.table.set_probabilities(estimate.translation)
-    model.positions.unpack(positions.pack())
+    model.positions.unpack(estimate.positions.pack())
     *_, expected = expect(words, estimate)
     assert log_likelihood(model, corpus) == pytest.approx(expected, rel=1e-6)
     alignments = model.align(padded(corpus.source), padded(corpus.target)).numpy()
@@ -133,7 +131,7 @@ def test_iterations_over_chunks_are_those_of_the_whole_text(name, both, pieces):
     estimates = list(map(first_estimate, directions))
     first = {
         2: DiagonalEstimate(),
-        4: POSITIONS[name].first(max_jump=20, null_probability=0.2),
+        4: POSITIONS[name].first(sizes=(8, 8), null_probability=0.2),
     }
     for step in range(7):
         estimates = [e._replace(positions=first.get(step, e.positions)) for e in estimates]

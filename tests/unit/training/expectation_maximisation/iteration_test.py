@@ -30,10 +30,11 @@ from tests.unit.training.expectation_maximisation.textbook import (
 
 WORD_PAIRS = "nmt_zoo.training.ways.expectation_maximisation.word_pairs"
 
+SIZES = (9, 9)
 POSITIONS = {
     "uniform": UniformEstimate(),
-    "table": PositionTableEstimate(),
-    "shared": SharedEstimate(),
+    "table": PositionTableEstimate.first(sizes=SIZES),
+    "shared": SharedEstimate.first(sizes=SIZES),
     "diagonal": DiagonalEstimate(),
     "jumps": JumpsEstimate.first(max_jump=4),
 }
@@ -101,13 +102,13 @@ def test_models_1_and_2_are_the_textbook_loop(target_end, name):
             a = textbook.normalised(places, lambda key: key[1:])
             positions = textbook.table(a)
             for (j, i, n), probability in a.items():
-                assert estimate.positions.tables[n][i, j] == pytest.approx(probability, abs=1e-9)
+                assert estimate.positions.table[n - 1, i, j] == pytest.approx(probability, abs=1e-9)
 
 
 def test_shared_positions_are_the_best_for_the_expected_alignments():
     """Slightly different weights have a lower expected log-probability."""
     words, sentences = random_index(count=60)
-    estimate = random_estimate(words, SharedEstimate())
+    estimate = random_estimate(words, POSITIONS["shared"])
     t = table_of(words, estimate.translation)
     _, places, _ = textbook.counts_of_model_1_or_2(sentences, t, textbook.uniform)
     weights = textbook.em_step(words, estimate)[0].positions.weights
