@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE, negative_log_likelihood
 
 Options = dict[str, Any]  # Name -> value of training options.
 
@@ -15,7 +16,7 @@ Options = dict[str, Any]  # Name -> value of training options.
 class WayOfTraining:
     """One way of training; an instance changes a model step by step.
 
-    A subclass sets the attributes below and defines `of_run`, `step`, `evaluate` and `variables`.
+    A subclass sets the attributes below and defines `of_run`, `step` and `variables`.
     The class of a model names those that train it, `trained_by`.
     """
 
@@ -88,9 +89,10 @@ class WayOfTraining:
         """
         raise NotImplementedError
 
+    @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
     def evaluate(self, batch: dict[str, tf.Tensor]) -> dict[str, tuple]:
         """Returns name -> `(sum, count)`, among them `nll` over the target tokens of a batch."""
-        raise NotImplementedError
+        return {"nll": negative_log_likelihood(self.model, batch)}
 
     def variables(self) -> dict[str, Any]:
         """Returns name -> variable for everything that a step changes, to save in checkpoints."""

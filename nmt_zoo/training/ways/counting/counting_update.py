@@ -4,13 +4,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import VOCABULARY
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training.ways.base import Options, WayOfTraining
-from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE, negative_log_likelihood
 
 
 class Counting(WayOfTraining):
@@ -58,7 +56,3 @@ class Counting(WayOfTraining):
     def variables(self) -> dict[str, Any]:
         """As `WayOfTraining.variables`: none, because a resumed run counts again."""
         return {}
-
-    @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
-    def evaluate(self, batch: dict[str, tf.Tensor]) -> dict[str, tuple]:
-        return {"nll": negative_log_likelihood(self.model, batch)}

@@ -7,7 +7,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
@@ -29,7 +28,6 @@ from nmt_zoo.training.ways.expectation_maximisation.reverse_direction import (
     open_reverse,
     reverse_directory,
 )
-from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE, negative_log_likelihood
 
 _STEPS = ("model1_steps", "model2_steps", "hmm_steps")
 
@@ -225,10 +223,6 @@ class ExpectationMaximisation(WayOfTraining):
             f"{line}: log-likelihood {means['log_likelihood']:,.1f}, "
             f"perplexity {perplexity(means['nll']):.3f}"
         )
-
-    @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
-    def evaluate(self, batch: dict[str, tf.Tensor]) -> dict[str, tuple]:
-        return {"nll": negative_log_likelihood(self.model, batch)}
 
     def companions(self) -> dict[ModelDirectory, keras.Model]:
         return {self.reverse_directory: self.models[1]} if self.reverse_directory else {}
