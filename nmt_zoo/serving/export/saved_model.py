@@ -47,12 +47,14 @@ from nmt_zoo.decoding.search.engine import make_search
 from nmt_zoo.decoding.search.types import SearchOptions, SentenceOptions, length_normaliser
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
 from nmt_zoo.models.base import TranslationModel
-from nmt_zoo.serving.export.request_checks import (
+from nmt_zoo.serving.export.requests_in_graph import (
     DEFAULT,
     are_empty,
     are_new,
     checked,
+    joined,
     lengths_of,
+    lines_of,
     not_empty,
     not_without_rows,
     option,
@@ -61,7 +63,6 @@ from nmt_zoo.serving.export.request_checks import (
     same_rows,
     valid,
 )
-from nmt_zoo.serving.export.text_lines import joined, lines_of
 
 _STRINGS = tf.TensorSpec([None], tf.string)
 _INTEGERS = tf.TensorSpec([None], tf.int32)

@@ -26,7 +26,7 @@ from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.decoding.translator import Translation
 from nmt_zoo.models.base import TranslationModel
 from nmt_zoo.serving.export import saved_model_client
-from nmt_zoo.serving.export.request_checks import DEFAULT
+from nmt_zoo.serving.export.requests_in_graph import DEFAULT
 from nmt_zoo.serving.export.saved_model import MAX_WEIGHTS, queries_of
 
 _BATCH_SIZE = 32

@@ -20,7 +20,7 @@ from nmt_zoo.decoding.search.types import NEVER, length_normaliser, padded
 from nmt_zoo.decoding.text.line_warnings import LineWarnings
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.decoding.translator import NO_MEMORY, TOO_LONG, Translator
-from nmt_zoo.serving.export.request_checks import DEFAULT
+from nmt_zoo.serving.export.requests_in_graph import DEFAULT
 from nmt_zoo.serving.export.saved_model import MAX_WEIGHTS
 from nmt_zoo.serving.server.json_tensors import FLOAT, INTEGER, STRING
 

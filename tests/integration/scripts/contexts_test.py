@@ -10,7 +10,7 @@ import tensorflow as tf
 import nmt_zoo
 from nmt_zoo.data_pipeline.documents import Context
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.serving.export.text_lines import lines_of
+from nmt_zoo.serving.export.requests_in_graph import lines_of
 from tests.running import assert_same_arrays, client_in_this_process, run_script, train
 from tests.tiny import SMALL_FLAGS, corpus_flags
 
