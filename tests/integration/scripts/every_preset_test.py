@@ -3,7 +3,6 @@
 A new model class adds to `KINDS` the kinds of attention that can be drawn.
 """
 
-import contextlib
 import functools
 import json
 import math
@@ -25,7 +24,6 @@ from nmt_zoo.models.rnn import RecurrentTranslationModel
 from nmt_zoo.models.transformer import Transformer
 from nmt_zoo.models.transformer_simple import SimpleTransformer
 from nmt_zoo.models.word_attention import WordAttention
-from nmt_zoo.serving.export import saved_model_client
 from tests.running import client_in_this_process, run_script
 from tests.tiny import corpus_flags, pairs, rate_flags, small_flags
 
@@ -60,7 +58,7 @@ LIKE_ANOTHER = (
     "lm_sep",
 )
 # Presets that are exported here: one that plans lengths, and one with all that an LSTM can have.
-# scripts_test.py exports a Transformer; `make test-slow` exports all, also to a program in C.
+# scripts_test.py exports a Transformer; `make test-slow` exports all.
 EXPORTED = ("hmm_fertility", "lstm_lexical")
 
 
@@ -88,8 +86,9 @@ def pytest_generate_tests(metafunc):
     """Runs a test with every preset; marks presets that only `make test-slow` runs."""
     if "trained" not in metafunc.fixturenames:
         return
-    exports = "exported" in metafunc.fixturenames
-    quick = EXPORTED if exports else set(models.preset_names()) - {*LIKE_ANOTHER}
+    quick = {*models.preset_names()} - {*LIKE_ANOTHER}
+    if "export" in metafunc.function.__name__:
+        quick = EXPORTED
     presets = [
         pytest.param(name, marks=[] if name in quick else pytest.mark.slow)
         for name in models.preset_names()
@@ -131,26 +130,6 @@ def translated(trained, folder):
         return path.read_bytes().decode()
 
     return translate
-
-
-@pytest.fixture(scope="module")
-def served(trained, folder):
-    """Answers requests with the SavedModel; export.py has compared its answers with the model's."""
-    path = folder / f"{trained.preset}.serving"
-    arguments = [f"--model_dir={trained.folder}", f"--export_dir={path}", "--beam_size=3"]
-    answers = []  # The session of export.py stays open for the tests.
-    with contextlib.ExitStack() as until_the_last_test:
-
-        def loaded(version):
-            answers.append(until_the_last_test.enter_context(load(version)))
-            return contextlib.nullcontext(answers[0])
-
-        load = saved_model_client.loaded
-        # No new process is needed: scripts_test.py starts one.
-        with client_in_this_process() as patch:
-            patch.setattr(saved_model_client, "loaded", loaded)
-            run_script("export", [*arguments, f"--check_input={folder / 'lines'}"])
-        yield answers[0]
 
 
 def log_probs(model, source_ids, target_ids):
@@ -204,12 +183,12 @@ def test_greedy_translations_are_those_that_training_showed(trained, translated)
         assert f"    {line}\n      -> {output.split(chr(9), 1)[1]}\n" in trained.said
 
 
-def test_the_export_translates_as_the_script(translated, served):
-    found = served("serving_default", {"text": LINES})
-    lines = [line.split("\t", 1) for line in translated(3).split("\n")[:-1]]
-    assert [text.decode() for text in found["translation"]] == [text for _, text in lines]
-    scores = [float(score) for score, _ in lines]
-    np.testing.assert_allclose(found["score"], scores, atol=2e-4)
+def test_the_export_translates_as_the_model(trained, folder):
+    path = folder / f"{trained.preset}.serving"
+    flags = [f"--model_dir={trained.folder}", f"--export_dir={path}", "--beam_size=3"]
+    with client_in_this_process():  # No new process is needed: scripts_test.py starts one.
+        done = run_script("export", [*flags, f"--check_input={folder / 'lines'}"])
+    assert f"{len(LINES)} lines translated alike" in done.out
 
 
 def test_aligns_the_words_of_a_text_if_it_can(trained, loaded, folder, tmp_path):
