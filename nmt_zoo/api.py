@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nmt_zoo.common import process
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import write_lines
 from nmt_zoo.registry import register
 
 if TYPE_CHECKING:  # At run time, TensorFlow is imported by the functions that need it.
@@ -43,7 +45,7 @@ def train(
     Example:
         nmt_zoo.train("ibm1", model_dir="runs/x", train_source=["a dog"], train_target=["ein Hund"])
     """
-    _start()
+    process.start_tensorflow()  # Before anything else imports it.
     from nmt_zoo.command_line.calls import call
 
     for name in _TEXTS:
@@ -62,7 +64,7 @@ def load(
     a model of several, as of translate.py.
     Raises UserError: there is no trained model, or it is damaged.
     """
-    _start()
+    process.start_tensorflow()
     from nmt_zoo.trained_model import TrainedModel
 
     return TrainedModel(model_dir, (source_language, target_language))
@@ -110,17 +112,8 @@ def align(
     return [[(int(source), int(target)) for source, target in pair] for pair in links]
 
 
-def _start() -> None:
-    """Starts TensorFlow without its messages, before anything else imports it."""
-    from nmt_zoo.common import process
-
-    process.start_tensorflow()
-
-
 def _file_of(lines: Sequence[str], folder: Path) -> Path:
     """Writes lines into a file that is named by what it holds, so that a run can be resumed."""
-    from nmt_zoo.common.files import write_lines
-
     path = folder / f"{zlib.crc32(chr(10).join(lines).encode()):08x}.txt"
     folder.mkdir(parents=True, exist_ok=True)
     write_lines(path, lines)

@@ -1,5 +1,6 @@
 """A trained model in Python: translations, scores, alignments, pictures and exports."""
 
+import dataclasses
 import functools
 import html
 import os
@@ -54,25 +55,20 @@ def _row(source: str, target: str, links: list[tuple[int, int]]) -> str:
     return f"<tr><td>{html.escape(source)}</td><td>{' '.join(spans)}</td></tr>"
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class Attention:
     """The attention between a sentence and its translation; a notebook shows it as a picture.
 
     `maps` has a name such as "decoder/0/cross" -> `[H, T, S]` float32, as `attention_maps`; the S
-    `source_tokens` and T `target_tokens` are pieces with `</s>`; `texts` is (source, translation).
+    `source_tokens` and T `target_tokens` are pieces with `</s>`; `texts` is (source, translation);
+    `model` names the model in titles.
     """
 
-    def __init__(
-        self,
-        maps: dict[str, np.ndarray],
-        source_tokens: list[str],
-        target_tokens: list[str],
-        texts: tuple[str, str],
-        name: str,
-    ):
-        self.maps = maps
-        self.source_tokens, self.target_tokens = source_tokens, target_tokens
-        self.texts = texts
-        self._name = name
+    maps: dict[str, np.ndarray]
+    source_tokens: list[str]
+    target_tokens: list[str]
+    texts: tuple[str, str]
+    model: str
 
     def save(self, path: str | os.PathLike, **drawing: Any) -> None:
         """Draws a picture, .png, .svg or .pdf.
@@ -86,7 +82,7 @@ class Attention:
                 drawing["layer"] = usual_layer(self.maps, drawing.get("kind", "cross"))
             drawing = {"head": "mean", **drawing}
             choice = {name: drawing[name] for name in ("kind", "layer", "head") if name in drawing}
-            title = title_of(self._name, self.maps, **choice)
+            title = title_of(self.model, self.maps, **choice)
             tokens = self.source_tokens, self.target_tokens
             drawing = {"title": title, "texts": self.texts, **drawing}
             save_attention(self.maps, *tokens, path, **drawing)

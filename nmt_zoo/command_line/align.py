@@ -22,6 +22,7 @@ from nmt_zoo.common import process
 process.start(tensorflow=False)
 
 import dataclasses
+import functools
 import itertools
 import sys
 from typing import Any
@@ -373,6 +374,4 @@ def main(flags: Arguments) -> int:
     return 0
 
 
-def command() -> None:
-    """Runs the script on the command line, and exits."""
-    console.run(main, Arguments)
+command = functools.partial(console.run, main, Arguments)

@@ -15,6 +15,7 @@ process.start(tensorflow=False)
 
 import collections
 import dataclasses
+import functools
 import itertools
 import json
 import os
@@ -325,6 +326,4 @@ def main(flags: Arguments) -> int:
     return 0
 
 
-def command() -> None:
-    """Runs the script on the command line, and exits."""
-    console.run(main, Arguments)
+command = functools.partial(console.run, main, Arguments)

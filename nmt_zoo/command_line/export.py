@@ -17,6 +17,7 @@ from nmt_zoo.common import process
 process.start()  # Before anything imports TensorFlow.
 
 import dataclasses
+import functools
 import sys
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,4 @@ def main(arguments: Arguments) -> int:
     return 0
 
 
-def command() -> None:
-    """Runs the script on the command line, and exits."""
-    console.run(main, Arguments)
+command = functools.partial(console.run, main, Arguments)

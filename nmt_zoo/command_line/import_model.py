@@ -14,6 +14,7 @@ from nmt_zoo.common import process
 process.start()  # Before anything imports TensorFlow.
 
 import dataclasses
+import functools
 from pathlib import Path
 
 from nmt_zoo.command_line import console, flag_values
@@ -71,6 +72,4 @@ def main(arguments: Arguments) -> int:
     return 0
 
 
-def command() -> None:
-    """Runs the script on the command line, and exits."""
-    console.run(main, Arguments)
+command = functools.partial(console.run, main, Arguments)

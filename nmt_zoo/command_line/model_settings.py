@@ -21,8 +21,8 @@ def parse_settings(given: list[str], preset: str, check_read: bool = True) -> di
         if not equals:
             raise UserError(f"{shown}: expected name=value")
         if name not in valid:
-            known = ", ".join(sorted(valid))
-            raise UserError(f"{shown}: {preset} has no such setting; valid: {known}")
+            names = ", ".join(sorted(valid))
+            raise UserError(f"{shown}: {preset} has no such setting; valid: {names}")
         try:
             settings[name] = value if isinstance(valid[name], str) else json.loads(value.lower())
         except (ValueError, RecursionError):

@@ -204,6 +204,4 @@ def main(arguments: Arguments) -> int:
     return 0
 
 
-def command() -> None:
-    """Runs the script on the command line, and exits."""
-    console.run(main, Arguments)
+command = functools.partial(console.run, main, Arguments)

@@ -12,6 +12,7 @@ from nmt_zoo.common import process
 process.start()  # Before anything imports TensorFlow.
 
 import dataclasses
+import functools
 import inspect
 import os
 import re
@@ -140,12 +141,12 @@ def corpus_files(flags: Arguments, reads_source: bool) -> tuple[str, Splits | No
     The `Split`s are {"train": ..., "valid": ...}. Those given are the same before parts are held
     out; they may have no "valid".
     """
-    own = {name: getattr(flags, name) for name in _OWN_FILES}
+    files = {name: getattr(flags, name) for name in _OWN_FILES}
     sizes = [f"--{name}" for name in ("valid_size", "test_size") if getattr(flags, name)]
-    if flags.dataset in ("", "files") and any(own.values()):
-        _check_own_files(flags, own, reads_source)
-        return "files", *_own_splits(flags, own, reads_source)
-    if any(own.values()):
+    if flags.dataset in ("", "files") and any(files.values()):
+        _check_own_files(flags, files, reads_source)
+        return "files", *_own_splits(flags, files, reads_source)
+    if any(files.values()):
         raise UserError(
             f"give --dataset={flags.dataset} or files of your own such as --train_source, not both"
         )
@@ -156,18 +157,18 @@ def corpus_files(flags: Arguments, reads_source: bool) -> tuple[str, Splits | No
     return flags.dataset or "demo", None, None
 
 
-def _check_own_files(flags, own, reads_source):
+def _check_own_files(flags, files, reads_source):
     """Raises `UserError` if files of the user's own are incomplete or contradict other flags."""
-    has_valid = bool(own["valid_source"] or own["valid_target"])
+    has_valid = bool(files["valid_source"] or files["valid_target"])
     missing = [
         f"--{name}"
         for name in _OWN_FILES
-        if not own[name]
+        if not files[name]
         and (reads_source or not name.endswith("source"))
         and (has_valid or name.startswith("train"))
     ]
     if missing:
-        tsv = [path for path in own.values() if any(map(is_tsv, path.split(",")))]
+        tsv = [path for path in files.values() if any(map(is_tsv, path.split(",")))]
         raise UserError(
             f"your own files are incomplete; missing: {', '.join(missing)}"
             + "".join(f"; {path} has both sides: name it for both" for path in dict.fromkeys(tsv))
@@ -181,12 +182,12 @@ def _check_own_files(flags, own, reads_source):
         )
 
 
-def _own_splits(flags, own, reads_source):
+def _own_splits(flags, files, reads_source):
     """Returns (`Split`s, those given) of the user's own files; holds out parts without files."""
-    given = {"train": datasets.Split(own["train_source"], own["train_target"])}
-    has_valid = bool(own["valid_source"] or own["valid_target"])
+    given = {"train": datasets.Split(files["train_source"], files["train_target"])}
+    has_valid = bool(files["valid_source"] or files["valid_target"])
     if has_valid:
-        given["valid"] = datasets.Split(own["valid_source"], own["valid_target"])
+        given["valid"] = datasets.Split(files["valid_source"], files["valid_target"])
         if not flags.test_size:
             return given, given
     divided = hold_out(
@@ -203,8 +204,8 @@ def _own_splits(flags, own, reads_source):
         )
         splits["valid"] = splits["train"]
     for name in [*divided.sizes][1:]:
-        files = " and ".join(str(path) for path in splits[name] if path)
-        print(f"held out {divided.sizes[name]:,} pairs in {files}")
+        paths = " and ".join(str(path) for path in splits[name] if path)
+        print(f"held out {divided.sizes[name]:,} pairs in {paths}")
     if divided.num_dropped:
         what = "pairs of these source sentences" if reads_source else "lines with these sentences"
         print(f"left out {divided.num_dropped:,} further {what}")
@@ -216,21 +217,21 @@ def run_config(flags: Arguments) -> setup.RunConfig:
     directory = ModelDirectory(flags.model_dir[0])
     begun = directory.config() if directory.exists() else None
     origin = flags.options.get("init_from")
-    known = flags.model
+    named = flags.model
     if begun:
-        if known not in ("", begun["model"]):
-            setup.check_unchanged(directory.path, {"model": (begun["model"], known)})
-        known = begun["model"]
-    elif not known and origin:
-        known = ModelDirectory(origin).config()["model"]
+        if named not in ("", begun["model"]):
+            setup.check_unchanged(directory.path, {"model": (begun["model"], named)})
+        named = begun["model"]
+    elif not named and origin:
+        named = ModelDirectory(origin).config()["model"]
     dataset, splits, given = corpus_files(
-        flags, not known or models.model_class(known).reads_source
+        flags, not named or models.model_class(named).reads_source
     )
     size = None
     if not (begun or dataset in recipes.BY_DATASET):
         splits = splits or _prepared(flags, dataset)
         size = size_of(splits["train"])
-    model = known or _chosen_model(flags, dataset, size)
+    model = named or _chosen_model(flags, dataset, size)
     # Other runs and models have settings of their own, with which one here may have an effect.
     has_others = bool(begun or origin)
     settings = parse_settings(flags.set, model, check_read=not has_others)
@@ -241,7 +242,7 @@ def run_config(flags: Arguments) -> setup.RunConfig:
         options, settings = setup.resolve(
             model, dataset, flags.options, settings, size=size, replicas=replicas
         )
-        print_chosen("" if known else model, options, settings, size)
+        print_chosen("" if named else model, options, settings, size)
     # Faults of the flags have been found before long downloads.
     splits = splits or _prepared(flags, dataset)
     return setup.RunConfig(
@@ -399,6 +400,4 @@ def main(flags: Arguments) -> int:
     return train(config)
 
 
-def command() -> None:
-    """Runs the script on the command line, and exits."""
-    console.run(main, Arguments)
+command = functools.partial(console.run, main, Arguments)

@@ -17,6 +17,7 @@ from nmt_zoo.common import process
 process.start(tensorflow=False, small_operations=True)
 
 import dataclasses
+import functools
 import sys
 import time
 from collections.abc import Callable
@@ -622,6 +623,4 @@ def main(args: Arguments) -> int:
     return 0
 
 
-def command() -> None:
-    """Runs the script on the command line, and exits."""
-    console.run(main, Arguments)
+command = functools.partial(console.run, main, Arguments)

@@ -71,8 +71,8 @@ def _check_needs(option, values):
     for condition, reason in _reasons(option.needs):
         if not holds(condition, values):
             name, equals, _ = condition.partition("=")
-            found = _as_given(condition, values).lstrip("-")
-            instead = f", found {found}" if equals and values.get(name) else ""
+            shown = _as_given(condition, values).lstrip("-")
+            instead = f", found {shown}" if equals and values.get(name) else ""
             text = f"{_shown(option, values)} needs {in_words(condition)}"
             raise UserError(f"{text}{instead}{reason}")
 

@@ -69,8 +69,8 @@ class Settled(Mapping):
 
     def changed(self, source: str) -> dict[str, tuple[Any, Any]]:
         """Returns name -> (value before, value) of what a source's layer changes."""
-        place = [layer.source for layer in self.layers].index(source)
-        before, values = Settled(*self.layers[:place]), self.layers[place].values
+        number = [layer.source for layer in self.layers].index(source)
+        before, values = Settled(*self.layers[:number]), self.layers[number].values
         return {
             name: (before[name], value) for name, value in values.items() if before[name] != value
         }

@@ -1,26 +1,17 @@
 """Several models through the scripts: language models, noisy channels and ensembles."""
 
 import json
+import re
 import shutil
 
 import numpy as np
 import pytest
 
-from nmt_zoo.data_pipeline.datasets import prepare, read_split
+from nmt_zoo.common.files import read_lines, write_lines
 from tests.running import assert_same_arrays, client_in_this_process, refusals, run_script, train
-from tests.tiny import corpus_flags, small_flags
+from tests.tiny import small_flags
 
-TARGETS = slice(1, None, 2)  # The flags of `corpus_flags` are source, target, source, target.
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("language")
-
-
-@pytest.fixture(scope="module")
-def corpus(folder):
-    return corpus_flags(folder)
+TARGETS = slice(1, 4, 2)  # The flags of `corpus` are source, target, source, target, and caches.
 
 
 @pytest.fixture(scope="module")
@@ -60,21 +51,23 @@ def small(folder, corpus):
 
 @pytest.fixture(scope="module")
 def gradual(folder, corpus):
-    """A Transformer with the vocabularies of `forward`."""
-    flags = [*small_flags("transformer_tiny"), "--tokenizer=word", "--min_word_count=1"]
-    flags += ["--max_steps=30", "--learning_rate=0.03", "--warmup_steps=1", "--bleu_lines=0"]
+    """A model that learns by gradient, with the vocabularies of `forward`."""
+    flags = [*small_flags("attention_ibm2"), "--max_steps=30", "--bleu_lines=0"]
     train(folder, "gradual", *flags, *corpus)
     return folder / "gradual"
 
 
-def translate(folder, *flags, refusal=None):
-    return run_script("translate", [f"--input={folder / 'valid.source'}", *flags], refusal)
+@pytest.fixture
+def translate(text):
+    """Runs translate.py on the validation text."""
+    source = f"--input={text / 'valid.source'}"
+    return lambda *flags, **more: run_script("translate", [source, *flags], **more)
 
 
-def test_a_shortlist_with_all_tokens_changes_no_translation(folder, gradual, forward):
+def test_a_shortlist_with_all_tokens_changes_no_translation(translate, gradual, forward):
     flags = [f"--model_dir={gradual}", "--beam_size=2"]
-    plain = translate(folder, *flags)  # Of a vocabulary with fewer than 100 tokens.
-    found = translate(folder, *flags, f"--shortlist={forward}")
+    plain = translate(*flags)  # Of a vocabulary with fewer than 100 tokens.
+    found = translate(*flags, f"--shortlist={forward}")
     assert found.out == plain.out
 
 
@@ -85,7 +78,7 @@ def test_the_directory_holds_all_that_there_is_to_know(language):
     assert 1 < record["perplexity"] < 14 and record["kind"] == "valid"
 
 
-def test_the_same_command_again_changes_nothing(language, folder, corpus, forward):
+def test_the_same_command_again_changes_nothing(language, folder, text, corpus, forward):
     before = (language / "best.npz").read_bytes()
     flags = ["--model=ngram_lm", *corpus[TARGETS]]
     vocabulary = f"--vocab_file={forward / 'tokenizer' / 'target.vocab'}"
@@ -94,11 +87,11 @@ def test_the_same_command_again_changes_nothing(language, folder, corpus, forwar
     assert (language / "best.npz").read_bytes() == before
     train(folder, "language", *flags, vocabulary, "--set=order=2", refusal="order was 3, is 2")
     train(folder, "language", *flags, "--vocab_file=x", refusal="vocab_file was")
-    other = f"--valid_target={folder / 'train.target'}"
+    other = f"--valid_target={text / 'train.target'}"
     train(folder, "language", *flags, vocabulary, other, refusal="validation_text was")
 
 
-def test_what_was_stopped_half_way_is_made_again(folder, corpus):
+def test_what_was_stopped_half_way_is_made_again_and_files_are_one_text(folder, text, corpus):
     flags = ["--model=ngram_lm", "--tokenizer=word", *corpus[TARGETS]]
     train(folder, "halfway", *flags)
     best = folder / "halfway" / "best.npz"
@@ -109,6 +102,11 @@ def test_what_was_stopped_half_way_is_made_again(folder, corpus):
         train(folder, "halfway", *flags)
         assert_same_arrays(best, before)
     assert best.with_suffix(".damaged").read_bytes() == half
+    lines, parts = read_lines(text / "train.target"), [folder / "part1", folder / "part2"]
+    for part, of_part in zip(parts, (lines[:50], lines[50:]), strict=True):
+        write_lines(part, of_part)
+    train(folder, "parts", *flags, f"--train_target={','.join(map(str, parts))}")
+    assert_same_arrays(best, folder / "parts/best.npz")
 
 
 def test_empty_lines_are_dropped_and_counted(folder):
@@ -120,123 +118,87 @@ def test_empty_lines_are_dropped_and_counted(folder):
     assert "2 empty lines dropped" in done.out and "(fixed: " in done.out
 
 
-def test_several_files_are_one_text(folder, corpus):
-    path = folder / "train.target"
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    parts = [folder / "part1", folder / "part2"]
-    for part, text in zip(parts, (lines[:50], lines[50:]), strict=True):
-        part.write_text("".join(text), encoding="utf-8")
-    for name, files in (("whole", [path]), ("parts", parts)):
-        flags = ["--model=ngram_lm", "--tokenizer=word", *corpus[TARGETS]]
-        flags.append(f"--train_target={','.join(map(str, files))}")
-        train(folder, name, *flags)
-    assert_same_arrays(folder / "whole/best.npz", folder / "parts/best.npz")
-
-
-def test_the_same_flags_as_a_translation_model_give_its_vocabulary(folder, corpus, small):
+def test_the_same_flags_as_a_translation_model_give_its_vocabulary(
+    folder, corpus, small, translate
+):
     """Subword pieces are learned from both sides."""
     pieces = folder / "pieces"
     train(folder, "pieces", "--model=ngram_lm", "--num_pieces=300", *corpus)
-    models = [f"--model_dir={small}", f"--language_model={pieces}"]
-    translate(folder, *models)
+    translate(f"--model_dir={small}", f"--language_model={pieces}")
 
 
-@pytest.mark.slow
-def test_perplexity_falls_with_more_text_of_the_same_kind(folder):
-    splits = prepare("demo", folder)
-    (_, text), (_, valid) = (read_split(splits[name]) for name in ("train", "valid"))
-    (folder / "demo.valid").write_text("".join(f"{line}\n" for line in valid), encoding="utf-8")
-    vocabulary = sorted({word for line in valid for word in line.split()})
-    (folder / "demo.words").write_text("".join(f"{word}\n" for word in vocabulary))
-    found = []
-    for size in (100, 1000, 10_000):
-        (folder / "demo.train").write_text("".join(f"{line}\n" for line in text[:size]))
-        files = [f"--{split}_target={folder / f'demo.{split}'}" for split in ("train", "valid")]
-        flags = [*files, f"--vocab_file={folder / 'demo.words'}"]
-        train(folder, f"demo{size}", "--model=ngram_lm", *flags)
-        metrics = (folder / f"demo{size}" / "metrics.jsonl").read_text()
-        found.append(json.loads(metrics)["perplexity"])
-    assert found == sorted(found, reverse=True) and found[-1] < 0.5 * found[0]
-
-
-def test_a_language_model_without_weight_changes_nothing(folder, forward, language):
+def test_a_language_model_without_weight_changes_nothing(translate, forward, language):
     flags = [f"--model_dir={forward}", "--format=scores"]
-    alone, with_model = translate(folder, *flags), [f"--language_model={language}"]
+    alone, with_model = translate(*flags), [f"--language_model={language}"]
     fused, weighted = (
-        translate(folder, *flags, *with_model, f"--language_model_weight={weight}")
-        for weight in (0, 0.5)
+        translate(*flags, *with_model, f"--language_model_weight={weight}") for weight in (0, 0.5)
     )
     assert alone.out == fused.out != weighted.out
 
 
-def test_the_noisy_channel_translates(folder, backward, language):
+def test_the_noisy_channel_translates(translate, folder, text, backward, language):
     """The words of the text are random, so a translation can be right only as a set of words."""
     flags = [f"--channel_model={backward}", f"--language_model={language}"]
-    flags += [f"--reference={folder / 'valid.target'}", f"--save_scores={folder / 'scores.json'}"]
-    done = translate(folder, *flags)
-    expected = (folder / "valid.target").read_text(encoding="utf-8").splitlines()
-    pairs = zip(done.out.splitlines(), expected, strict=True)
+    flags += [f"--reference={text / 'valid.target'}", f"--save_scores={folder / 'scores.json'}"]
+    done = translate(*flags)
+    pairs = zip(done.out.splitlines(), read_lines(text / "valid.target"), strict=True)
     assert np.mean([set(a.split()) == set(b.split()) for a, b in pairs]) > 0.8
     scores = json.loads((folder / "scores.json").read_text())
     assert scores["channel_model"] == str(backward) and scores["language_model_weight"] == 1
     assert scores["length_penalty"] == 0
 
 
-def test_an_ensemble_of_a_model_with_itself_is_the_model(folder, gradual):
-    alone, twice = (
-        translate(folder, f"--model_dir={names}", "--format=scores", "--n_best=2")
-        for names in (gradual, f"{gradual},{gradual}")
-    )
-    fields = [[line.split(" ||| ") for line in done.out.splitlines()] for done in (alone, twice)]
-    assert [line[:2] for line in fields[0]] == [line[:2] for line in fields[1]]
-    scores = [[float(line[2]) for line in lines] for lines in fields]
-    np.testing.assert_allclose(*scores, atol=2e-4)
-
-
-def test_models_of_different_kinds_translate_together(folder, forward, gradual, language):
+def test_models_of_different_kinds_translate_together(
+    translate, folder, text, forward, gradual, language
+):
     both = f"--model_dir={gradual},{forward}"
-    flags = [both, f"--reference={folder / 'valid.target'}"]
-    done = translate(folder, *flags, f"--save_scores={folder / 'both.json'}")
+    flags = [both, f"--reference={text / 'valid.target'}"]
+    done = translate(*flags, f"--save_scores={folder / 'both.json'}")
     record = json.loads((folder / "both.json").read_text())
-    assert record["ensemble"] == {str(gradual): "transformer_tiny", str(forward): "ibm1"}
+    assert record["ensemble"] == {str(gradual): "attention_ibm2", str(forward): "ibm1"}
     assert len(record["training"]) == 2
-    alone = translate(folder, f"--model_dir={gradual}")
+    alone = translate(f"--model_dir={gradual}")
     assert done.out != alone.out and len(done.out.splitlines()) == len(alone.out.splitlines())
-    fused = translate(folder, both, f"--language_model={language}")
+    fused = translate(both, f"--language_model={language}")
     assert fused.out != done.out
 
 
-def test_what_is_asked_by_flags_is_in_the_translations(folder, gradual):
+def test_what_is_asked_by_flags_is_in_the_translations(translate, folder, gradual):
     (folder / "prefix").write_text("Hund\n" * 20, encoding="utf-8")
     (folder / "banned").write_text("sieht\nKatze\n", encoding="utf-8")
     flags = [f"--model_dir={gradual}", "--beam_size=4", "--n_best=2", "--no_repeat_ngram=1"]
     flags += [f"--prefix={folder / 'prefix'}", f"--banned={folder / 'banned'}"]
-    done = translate(folder, *flags)
+    done = translate(*flags)
     texts = [line.split(" ||| ")[1].split() for line in done.out.splitlines()]
     assert len(texts) > 20
     for words in texts:
         assert words[0] == "Hund" and not {"sieht", "Katze"} & {*words}
         assert len({*words}) == len(words)
     (folder / "prefix").write_text("Hund\n" * 19, encoding="utf-8")
-    done = translate(folder, *flags, refusal="has 19 lines, and the text has 20;")
+    done = translate(*flags, refusal="has 19 lines, and the text has 20;")
     assert done.out == "" and done.err.count("\n") == 1  # Before any line is translated.
 
 
-def test_draws_are_repeated_with_the_same_seed(folder, gradual):
+def test_draws_are_repeated_with_the_same_seed(translate, gradual):
     flags = [f"--model_dir={gradual}", "--sample", "--n_best=3"]
     one, same, other = (
-        translate(folder, *flags, *more)
+        translate(*flags, *more)
         for more in (["--seed=1"], ["--seed=1", "--batch_size=3"], ["--seed=2"])
     )
     texts = [[line.split(" ||| ")[:2] for line in d.out.splitlines()] for d in (one, same, other)]
     assert len(texts[0]) == 60 and texts[0] == texts[1] != texts[2]
+    tagged = translate(f"--model_dir={gradual}", "--sample", "--tag=XBT").out.splitlines()
+    assert len(tagged) == 20 and all(re.match("XBT .+", line) for line in tagged)
 
 
-def test_an_ensemble_is_exported(folder, forward, gradual):
-    arguments = [f"--model_dir={gradual},{forward}", f"--export_dir={folder / 'served'}"]
+def test_an_ensemble_is_exported_and_a_language_model_is_not(folder, corpus, forward, language):
+    train(folder, "brief", *corpus, "--model=ibm1", "--max_steps=1")
+    arguments = [f"--model_dir={folder / 'brief'},{forward}", f"--export_dir={folder / 'served'}"]
     with client_in_this_process():
         done = run_script("export", arguments)
     assert "lines translated alike" in done.out
+    arguments = [f"--model_dir={language}", f"--export_dir={folder / 'export'}"]
+    run_script("export", arguments, refusal="ngram_lm, which does not translate")
 
 
 MISFITS = """
@@ -259,13 +221,8 @@ MISFITS = """
 
 @pytest.mark.parametrize(("flags", "message"), refusals(MISFITS))
 def test_models_that_do_not_fit_are_refused(
-    folder, forward, backward, language, small, flags, message
+    translate, forward, backward, language, small, flags, message
 ):
     names = {"forward": forward, "backward": backward, "language": language, "small": small}
     flags = [flag.format(**names) for flag in flags if flag]
-    translate(folder, *flags, refusal=message.format(**names))
-
-
-def test_a_language_model_cannot_be_exported(folder, language):
-    arguments = [f"--model_dir={language}", f"--export_dir={folder / 'export'}"]
-    run_script("export", arguments, refusal="ngram_lm, which does not translate")
+    translate(*flags, refusal=message.format(**names))

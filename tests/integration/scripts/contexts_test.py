@@ -12,26 +12,24 @@ from nmt_zoo.data_pipeline.documents import Context
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.serving.export.requests_in_graph import lines_of
 from tests.running import assert_same_arrays, client_in_this_process, run_script, train
-from tests.tiny import SMALL_FLAGS, corpus_flags
+from tests.tiny import small_flags
 
-FLAGS = [*SMALL_FLAGS, "--num_pieces=330", "--max_tokens_per_batch=256", "--bleu_lines=4"]
-FLAGS += ["--learning_rate=0.02", "--warmup_steps=5", "--eval_every_steps=20", "--max_steps=20"]
-FLAGS += ["--context_sentences=1"]
+FLAGS = [*small_flags("attention_ibm2"), "--tokenizer=bpe", "--num_pieces=330", "--bleu_lines=4"]
+FLAGS += ["--warmup_steps=5", "--save_every_steps=10", "--max_steps=20", "--context_sentences=1"]
 DOCUMENT = ["one dog", "two dogs run", "", "one cat"]
 JOINED = ["one dog", "one dog >>context<< two dogs run", "", "one cat"]
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("contexts")
-    return folder, corpus_flags(folder, train=150, valid=10)
+def trained(folder, corpus):
+    train(folder, "run", *corpus, *FLAGS)
+    return folder / "run"
 
 
 @pytest.fixture(scope="module")
-def trained(corpus):
-    folder, text = corpus
-    train(folder, "run", *text, *FLAGS)
-    return folder / "run"
+def model(trained):
+    """The model in Python, whose graphs are made once."""
+    return nmt_zoo.load(trained)
 
 
 def scores(model_dir, lines, *flags):
@@ -43,37 +41,34 @@ def scores(model_dir, lines, *flags):
     return [line.split("\t")[0] for line in done.out.splitlines()]
 
 
-def test_a_run_reads_contexts_and_resumes(corpus, trained):
-    folder, text = corpus
+def test_a_run_reads_contexts_and_resumes(folder, corpus, trained):
     source, target = ModelDirectory(trained).tokenizer()[1:]
     (ids,) = source.encode([JOINED[1]])
     assert source.pieces(ids).count("▁>>context<<") == 1 and len(source) == len(target)
     (shutil.copytree(trained, folder / "parts") / "checkpoints/00000020.npz").unlink()
-    train(folder, "parts", *text, *FLAGS)
+    train(folder, "parts", *corpus, *FLAGS)
     assert_same_arrays(trained / "best.npz", folder / "parts/best.npz")
 
 
-def test_files_texts_and_windows_are_translated_with_the_same_contexts(trained):
+def test_files_texts_and_windows_are_translated_with_the_same_contexts(trained, model):
     expected = scores(trained, DOCUMENT)
     assert scores(trained, DOCUMENT, "--batch_size=1") == expected
     alone = scores(trained, ["two dogs run"])
     assert expected[1] != alone[0] and expected[0] == scores(trained, ["one dog"])[0]
-    model = nmt_zoo.load(trained)
     assert [f"{score:.4f}" for score in model.translate(JOINED).scores] == expected
     text = model.translate("\n".join(DOCUMENT))[0]
     assert text == "\n".join(model.translate(JOINED))
 
 
-def test_a_saved_model_puts_contexts_before_the_lines_of_a_text(trained):
+def test_a_saved_model_puts_contexts_before_the_lines_of_a_text(trained, model):
     export = trained.parent / "export"
     with client_in_this_process():
         flags = [f"--model_dir={trained}", f"--export_dir={export}", "--max_input_tokens=64"]
         run_script("export", flags)
     call = tf.saved_model.load(str(export / "1")).signatures["serving_default"]
-    found = call(text=tf.constant(["\n".join(DOCUMENT), *JOINED[:2]]))["translation"].numpy()
-    model = nmt_zoo.load(trained)
-    assert found[0].decode() == "\n".join(model.translate(JOINED))
-    assert [each.decode() for each in found[1:]] == model.translate(JOINED[:2])
+    translations = call(text=tf.constant(["\n".join(DOCUMENT), *JOINED[:2]]))["translation"].numpy()
+    assert translations[0].decode() == "\n".join(model.translate(JOINED))
+    assert [line.decode() for line in translations[1:]] == model.translate(JOINED[:2])
 
 
 @pytest.mark.parametrize("most", [0, 1, 3])
@@ -97,9 +92,8 @@ def test_parts_that_are_kept_are_those_of_the_sentence_itself(trained):
     assert second["source"] == "one dog www.a.org >>context<< two dogs run"
 
 
-def test_sentences_of_a_line_have_the_one_before_as_context(trained):
+def test_sentences_of_a_line_have_the_one_before_as_context(trained, model):
     split = scores(trained, ["one dog runs. Two cats run."], "--split_sentences=always")
-    model = nmt_zoo.load(trained)
     parts = ["one dog runs.", "one dog runs. >>context<< Two cats run."]
     found = model.translate(["one dog runs. Two cats run."], split_sentences=1)
     assert found == [" ".join(filter(None, model.translate(parts, split_sentences=0)))]
@@ -111,32 +105,23 @@ def test_sentences_of_a_line_have_the_one_before_as_context(trained):
     [
         (["--tokenizer=word"], "--tokenizer=bpe"),
         (["--model=ibm1", "--update=em"], "not with --model=ibm1"),
+        (["--valid_source=", "--valid_target="], "cannot be held out of documents"),
     ],
 )
-def test_contexts_that_do_not_fit_are_refused(corpus, flags, reason):
-    folder, text = corpus
-    flags = [*text, *flags, "--context_sentences=1"]
-    run_script("train", [f"--model_dir={folder / 'bad'}", *flags], refusal=reason)
+def test_contexts_that_do_not_fit_are_refused(folder, corpus, flags, reason):
+    train(folder, "bad", *corpus, *flags, "--context_sentences=1", refusal=reason)
     assert not (folder / "bad" / "config.json").exists()
 
 
-def test_sentences_are_not_held_out_of_documents(corpus):
-    folder, text = corpus
-    text = [flag for flag in text if "valid" not in flag]
-    train(folder, "bad", *text, "--context_sentences=1", refusal="cannot be held out of documents")
+def test_tuning_with_other_contexts_is_reported(folder, corpus, trained):
+    flags = [*corpus, f"--init_from={trained}", "--max_steps=1", "--corpus_weights=1,2"]
+    for more, num_reports in (([], 1), (["--context_sentences=1"], 0)):
+        done = train(folder, "tuned", *flags, *more, refusal="expected 1 numbers")
+        report = "--context_sentences=0: the model of --init_from was trained with 1"
+        assert done.out.count(report) == num_reports
 
 
-def test_tuning_with_other_contexts_is_reported(corpus, trained):
-    folder, text = corpus
-    flags = [f"--init_from={trained}", "--max_steps=1", "--dry_run"]
-    done = train(folder, "tuned", *text, *flags)
-    assert "--context_sentences=0: the model of --init_from was trained with 1" in done.out
-    done = train(folder, "tuned", *text, *flags, "--context_sentences=1")
-    assert "was trained with" not in done.out
-
-
-def test_an_ensemble_reads_the_same_contexts(corpus, trained):
-    folder, _ = corpus
+def test_an_ensemble_reads_the_same_contexts(folder, trained):
     path = shutil.copytree(trained, folder / "other") / "config.json"
     config = json.loads(path.read_text())
     config["options"]["context_sentences"] = 0

@@ -2,45 +2,43 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
+from nmt_zoo.common.files import read_lines, write_lines
 from nmt_zoo.data_pipeline.lines import Lines, tagged
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.metrics import read_records
 from tests.running import assert_same_arrays, run_script, train
-from tests.tiny import SMALL_FLAGS, corpus_flags
+from tests.tiny import small_flags
 
-FLAGS = [*SMALL_FLAGS, "--num_pieces=330", "--max_tokens_per_batch=256", "--bleu_lines=4"]
-FLAGS += ["--learning_rate=0.02", "--warmup_steps=5", "--eval_every_steps=20"]
+FLAGS = [*small_flags("attention_ibm2"), "--tokenizer=bpe", "--num_pieces=330", "--bleu_lines=4"]
+FLAGS += ["--warmup_steps=5", "--save_every_steps=10", "--max_steps=20"]
+FLAGS.append("--target_languages=de,back")
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
+def both(folder, corpus):
     """Flags of a corpus in two languages: German, and its words backwards."""
-    folder = tmp_path_factory.mktemp("languages")
-    flags = dict(flag.split("=", 1) for flag in corpus_flags(folder, train=150, valid=10))
-    for name in ("--train_target", "--valid_target"):
-        text = Path(flags[name]).read_text().splitlines()
-        other = folder / f"{name.strip('-')}.back"
-        other.write_text("".join(f"{' '.join(line.split()[::-1])}\n" for line in text))
-        flags[name] += f",{other}"
-    for name in ("--train_source", "--valid_source"):
-        flags[name] += f",{flags[name]}"
-    return folder, [f"{name}={value}" for name, value in flags.items()]
+    flags = []
+    for flag in corpus[:4]:
+        name, path = flag.strip("-").split("=")
+        if name.endswith("target"):
+            backwards = [" ".join(line.split()[::-1]) for line in read_lines(path)]
+            path = folder / f"{name}.back"
+            write_lines(path, backwards)
+        flags.append(f"{flag},{path}")
+    return flags
 
 
 @pytest.fixture(scope="module")
-def trained(corpus):
-    folder, text = corpus
-    train(folder, "run", *text, *FLAGS, "--target_languages=de,back", "--max_steps=20")
+def trained(folder, both):
+    train(folder, "run", *both, *FLAGS)
     return folder / "run"
 
 
-def test_a_model_knows_its_languages_and_resumes(corpus, trained):
-    folder, text = corpus
+def test_a_model_knows_its_languages_and_resumes(folder, both, trained):
     config = json.loads((trained / "config.json").read_text())
     assert config["languages"]["signs"] == {"de": "▁>>de<<", "back": "▁>>back<<"}
     tokenizer = ModelDirectory(trained).tokenizer(("", "back"))
@@ -48,8 +46,7 @@ def test_a_model_knows_its_languages_and_resumes(corpus, trained):
     assert tokenizer.source.pieces([ids[0][0], ids[2][0]]) == ["▁>>back<<", "▁>>de<<"]
     assert ids[0][1:] == ids[2][1:] and len(ids[1]) == 1
     (shutil.copytree(trained, folder / "parts") / "checkpoints/00000020.npz").unlink()
-    again = [*text, *FLAGS, "--target_languages=de,back", "--max_steps=20"]
-    train(folder, "parts", *again)
+    train(folder, "parts", *both, *FLAGS)
     assert_same_arrays(trained / "best.npz", folder / "parts/best.npz")
 
 
@@ -62,11 +59,9 @@ def test_each_validation_text_has_its_scores(trained):
     assert lower <= valid["perplexity"] <= upper
 
 
-def test_translations_are_asked_for_by_language(corpus, trained):
-    folder, _ = corpus
-    text = folder / "text"
-    text.write_text("one dog\n")
-    flags = [f"--model_dir={trained}", f"--input={text}", "--engine=tensorflow"]
+def test_translations_are_asked_for_by_language(folder, trained):
+    (folder / "text").write_text("one dog\n")
+    flags = [f"--model_dir={trained}", f"--input={folder / 'text'}", "--engine=tensorflow"]
     done = run_script("translate", flags, refusal="--target_language: none is given")
     assert "back, de" in done.err
     for language in ("de", "back"):
@@ -84,9 +79,8 @@ def test_translations_are_asked_for_by_language(corpus, trained):
         (["--target_languages=de,fr", "--tokenizer=word"], "--tokenizer=bpe"),
     ],
 )
-def test_languages_that_do_not_fit_are_refused(corpus, flags, reason):
-    folder, text = corpus
-    run_script("train", [f"--model_dir={folder / 'bad'}", *text, *flags], refusal=reason)
+def test_languages_that_do_not_fit_are_refused(folder, both, flags, reason):
+    train(folder, "bad", *both, *flags, refusal=reason)
     assert not (folder / "bad" / "config.json").exists()
 
 

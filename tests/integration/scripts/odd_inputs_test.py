@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.odd_text import BROKEN, ODDITIES
-from tests.running import attempt, error_of, run_script
-from tests.tiny import corpus_flags, small_flags
+from tests.running import attempt, error_of, run_script, train
 
 SOURCE = "one dog\none cat\ntwo dog\nthree cat\nsees one dog\n" * 4
 TARGET = "eins Hund\neins Katze\nzwei Hund\ndrei Katze\nsieht eins Hund\n" * 4
@@ -219,21 +218,16 @@ EDITS = {
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def place(folder, corpus, transformer):
     """A folder with `FILES` and two models."""
-    folder = tmp_path_factory.mktemp("odd")
     for name, content in FILES.items():
         data = content if isinstance(content, bytes) else content.encode("utf-8")
         (folder / name).write_bytes(data)
     (folder / "folder").mkdir()
     os.mkfifo(folder / "pipe")
     os.symlink("loop", folder / "loop")
-    quick = [*corpus_flags(folder), f"--data_dir={folder / 'data'}", "--max_steps=1"]
-    for name, flags in (
-        ("m", [*small_flags("transformer_tiny"), "--num_pieces=300", "--bleu_lines=0"]),
-        ("i", ["--model=ibm1"]),
-    ):
-        run_script("train", [*quick, *flags, f"--model_dir={folder / name}"])
+    shutil.copytree(transformer, folder / "m")
+    train(folder, "i", *corpus, "--model=ibm1", "--max_steps=1")
     return folder
 
 

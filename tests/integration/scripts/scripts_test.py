@@ -16,69 +16,25 @@ import pytest
 
 from nmt_zoo.common.files import read_lines, write_lines
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.model_directory.weight_files import read_archive, write_archive
+from nmt_zoo.model_directory.metrics import read_records
 from nmt_zoo.serving.export import saved_model_client
-from tests.running import ROOT, client_in_this_process, run_script
-from tests.tiny import SMALL_FLAGS, WORDS, corpus_flags, small_flags
+from tests.integration.scripts.conftest import TRANSFORMER
+from tests.running import ROOT, run_script, train
+from tests.tiny import WORDS, corpus_flags, small_flags
 from tests.unit.decoding.pictures.attention_pictures_test import svg_texts
 
-COMMON = ["--max_tokens_per_batch=256", "--log_every_steps=2"]
-QUICK = [*SMALL_FLAGS, "--num_pieces=300", *COMMON]
-# Where the model does not matter: TensorFlow traces its updates in a fraction of the time.
-CHEAP = [*small_flags("attention_ibm2"), *COMMON, "--bleu_lines=0"]
+# TensorFlow traces the updates of this model in a fraction of the time of a Transformer's.
+CHEAP = [*small_flags("attention_ibm2"), "--max_tokens_per_batch=256", "--log_every_steps=2"]
+CHEAP.append("--bleu_lines=0")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("scripts")
-
-
-@pytest.fixture(scope="module")
-def corpus(folder):
-    return corpus_flags(folder)
-
-
-def train(corpus, folder, *more, model_dir="run", quick=QUICK, refusal=None):
-    places = [f"--model_dir={folder / model_dir}", f"--data_dir={folder / 'data'}"]
-    quick = [flag for flag in quick if "tokenizer" not in str(more) or "pieces" not in flag]
-    return run_script("train", [*corpus, *quick, *places, *more], refusal)
-
-
-@pytest.fixture(scope="module")
-def trained(folder, corpus):
-    """A model directory, trained for a few steps by the real command line."""
-    command = [sys.executable, "train.py", *corpus, *QUICK, "--max_steps=6"]
-    command += [f"--model_dir={folder / 'run'}", f"--data_dir={folder / 'data'}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "training pairs: 200" in done.stdout
-    assert "padding" in done.stdout
-    assert "options: " not in done.stdout
-    assert "until --max_steps=6 or --patience=10\n" in done.stdout
-    assert "LOG(" not in done.stderr and "oneDNN" not in done.stderr
-    assert "pace: about 6 updates at most (--max_steps=6), " in done.stdout
-    assert "--warmup_steps=1 instead of 1000" in done.stdout and "warm-up" not in done.stdout
-    return folder / "run"
-
-
-def _records(run):
-    """Returns the records in metrics.jsonl of a model directory."""
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-
-
-def test_training_leaves_all_that_the_other_scripts_need(trained):
-    assert {p.name for p in trained.iterdir()} == {
-        "best.npz",
-        "checkpoints",
-        "config.json",
-        "lock",
-        "metrics.jsonl",
-        "tensorboard",
-        "tokenizer",
-        "training_text.json",
+def test_training_leaves_all_that_the_other_scripts_need(transformer):
+    assert {p.name for p in transformer.iterdir()} == {
+        *("best.npz", "checkpoints", "config.json", "lock", "metrics.jsonl", "tensorboard"),
+        *("tokenizer", "training_text.json"),
     }
-    records = _records(trained)
-    assert [r["step"] for r in records if r["kind"] == "train"] == [2, 4, 6]
+    records = list(read_records(transformer / "metrics.jsonl"))
+    assert [r["step"] for r in records if r["kind"] == "train"] == [50, 100, 150]
     assert records[-1]["kind"] == "valid"
 
 
@@ -90,20 +46,16 @@ def test_training_leaves_all_that_the_other_scripts_need(trained):
     ],
 )
 def test_dry_run_without_gradients_prints_no_batches(model, last, folder, corpus):
-    done = train(corpus, folder, "--dry_run", model_dir="x", quick=[f"--model={model}"])
+    done = train(folder, "x", *corpus, f"--model={model}", "--dry_run")
     assert last in done.out and not re.search("batches|memory:|gradients|Adam ", done.out)
     assert not (folder / "x").exists()
 
 
 def test_dry_run_prints_the_plan_of_a_mixture_and_makes_no_run(folder, corpus):
     twice = [f"{flag},{flag.split('=')[1]}" if "train_" in flag else flag for flag in corpus]
-    done = train(
-        twice,
-        folder,
-        *("--dry_run", "--pad_to_bucket", "--corpus_weights=1,3", "--max_minutes=0.001"),
-        model_dir="x",
-        quick=CHEAP,
-    )
+    flags = ("--dry_run", "--pad_to_bucket", "--corpus_weights=1,3", "--max_minutes=0.001")
+    flags += ("--max_steps=70",)
+    done = train(folder, "x", *twice, *CHEAP, *flags)
     for line in (
         "training pairs: 400, an epoch has 100 of 200 and 300 of 200",
         "dropped: 0 with an empty side",
@@ -111,6 +63,7 @@ def test_dry_run_prints_the_plan_of_a_mixture_and_makes_no_run(folder, corpus):
         "the pipeline alone:",
         "memory of the device:",
         "memory is enough for batches of",
+        "    --max_steps=70 takes about ",
         "    --max_minutes=0.001 is time for about ",
     ):
         assert line in done.out
@@ -121,84 +74,73 @@ def test_dry_run_prints_the_plan_of_a_mixture_and_makes_no_run(folder, corpus):
     assert not (folder / "x").exists()
 
 
-def test_summary_shows_directories_side_by_side_and_trains_nothing(trained, folder):
-    before = sorted(trained.rglob("*"))
-    flags = ["--summary", f"--model_dir={trained}", f"--model_dir={trained}"]
+def test_summary_shows_directories_side_by_side_and_trains_nothing(transformer, folder):
+    before = sorted(transformer.rglob("*"))
+    flags = ["--summary", f"--model_dir={transformer}", f"--model_dir={transformer}"]
     done = run_script("train", flags)
     rows = {line.split("  ")[0]: line.split() for line in done.out.splitlines()}
-    assert rows["steps"] == ["steps", "6", "6"]
+    assert rows["steps"] == ["steps", "150", "150"]
     assert rows["skipped steps"] == ["skipped", "steps", "0", "0"]
     assert rows["model"][1:] == ["transformer_tiny"] * 2
-    best = np.load(trained / "best.npz")
+    best = np.load(transformer / "best.npz")
     count = sum(best[name].size for name in best.files if name != "state")
     assert rows["parameters"][1:] == [f"{count:,}"] * 2
-    assert sorted(trained.rglob("*")) == before
-    done = run_script(
-        "train", ["--summary", f"--model_dir={folder / 'none'}"], refusal="no such model directory"
-    )
+    assert sorted(transformer.rglob("*")) == before
+    run_script("train", ["--summary", f"--model_dir={folder}/none"], "no such model directory")
     run_script("train", flags[1:], refusal="give one --model_dir")
 
 
-def test_a_second_run_in_a_directory_is_refused(trained, folder, corpus):
-    directory = ModelDirectory(trained)
+def test_a_finished_run_started_again_changes_nothing(transformer, text, corpus):
+    before = (transformer / "best.npz").read_bytes()
+    done = train(text, "transformer", *corpus, *TRANSFORMER)
+    assert "resumed at step 150" in done.out
+    assert re.search("^options as when the run began: .*--tokenize=13a$", done.out, re.M)
+    assert (transformer / "best.npz").read_bytes() == before
+
+
+def test_what_does_not_fit_the_run_of_a_directory_is_refused(transformer, text, corpus, tmp_path):
+    def refused(refusal, *flags):
+        return train(text, "transformer", *corpus, *TRANSFORMER, *flags, refusal=refusal)
+
+    done = refused("learning_rate was 0.01, is 0.5", "--learning_rate=0.5", "--seed=9")
+    assert "seed was 1, is 9" in done.err
+    refused("num_heads was 2, is 4", "--set=num_heads=4")
+    refused("training_text was", *corpus_flags(tmp_path, train=199)[:2])
+    done = refused("validation_text was", *corpus_flags(tmp_path, valid=19)[2:])
+    assert "training_text" not in done.err
+    directory = ModelDirectory(transformer)
     directory.lock.acquire()
-    train(corpus, folder, "--max_steps=8", refusal=f"{trained}: another run is under way")
+    refused(f"{transformer}: another run is under way")
     directory.lock.release()
 
 
-def test_a_finished_run_started_again_changes_nothing(trained, folder, corpus):
-    before = (trained / "best.npz").read_bytes()
-    done = train(corpus, folder, "--max_steps=6")
-    assert "resumed at step 6" in done.out
-    assert "as when the run began: --bpe_dropout=0.1, --warmup_steps=1, " in done.out
-    assert (trained / "best.npz").read_bytes() == before
-
-
-def test_other_settings_in_the_same_directory_are_refused(trained, folder, corpus):
-    done = train(
-        corpus, folder, "--learning_rate=0.5", "--seed=9", refusal="learning_rate was 0.003, is 0.5"
-    )
-    assert "seed was 1, is 9" in done.err
-
-
-def test_another_text_or_setting_in_the_same_directory_is_refused(
-    trained, folder, corpus, tmp_path
-):
-    other = corpus_flags(tmp_path, train=199)
-    done = train([*other[:2], *corpus[2:]], folder, "--max_steps=6", refusal="training_text was")
-    other = corpus_flags(tmp_path, valid=19)
-    done = train([*corpus[:2], *other[2:]], folder, "--max_steps=6", refusal="validation_text was")
-    assert "training_text" not in done.err
-    train(corpus, folder, "--set=num_heads=4", refusal="num_heads was 2, is 4")
-
-
-def test_a_pipe_is_translated_line_by_line_as_soon_as_it_pauses(trained):
+def test_a_pipe_is_translated_line_by_line_as_soon_as_it_pauses(transformer):
     process = subprocess.Popen(
-        [sys.executable, "translate.py", f"--model_dir={trained}"],
+        [sys.executable, "translate.py", f"--model_dir={transformer}"],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
     with process:
-        found = []
+        lines = []
         for text in ("one dog\n\nthe zebra\u2028sees\r\n", "   \n"):
             process.stdin.write(text.encode())
             process.stdin.flush()  # The next lines are written when these have been translated.
-            found += [process.stdout.readline() for _ in range(text.count("\n"))]
+            lines += [process.stdout.readline() for _ in range(text.count("\n"))]
         rest, errors = process.communicate(b"house")
     assert process.returncode == 0, errors
-    assert [line.strip() == b"" for line in found] == [False, True, False, True]
-    assert rest.count(b"\n") == 1 and found[0].endswith(b"\n")
+    assert [line.strip() == b"" for line in lines] == [False, True, False, True]
+    assert rest.count(b"\n") == 1 and lines[0].endswith(b"\n")
     assert b"empty lines, left empty: 2 of 5\n" in errors
 
 
-def test_a_terminal_is_asked_for_lines_until_it_ends_them(trained, monkeypatch):
+def test_a_terminal_is_asked_for_lines_until_it_ends_them(transformer, monkeypatch):
     keyboard, terminal = pty.openpty()
     os.write(keyboard, "one dog\n\nhouse ✓ dog\n\x04".encode())  # Ctrl-D
     with open(terminal) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
-        done = run_script("translate", [f"--model_dir={trained}", "--keep=none"])
+        done = run_script("translate", [f"--model_dir={transformer}", "--keep=none"])
     os.close(keyboard)
     assert [bool(line) for line in done.out.split("\n")] == [True, False, True, False]
     assert done.err.startswith("> > > > ") and "translating" not in done.err
@@ -206,47 +148,56 @@ def test_a_terminal_is_asked_for_lines_until_it_ends_them(trained, monkeypatch):
     assert " such as ✓ (U+2713): 1 of " in remark and remark.endswith("(line 3)")
 
 
-def test_a_text_that_standard_input_reads_is_not_replaced(trained, tmp_path, monkeypatch):
+def test_a_text_that_standard_input_reads_is_not_replaced(transformer, tmp_path, monkeypatch):
     text = tmp_path / "x"
     text.write_text("one dog\n")
     for flag in ("output", "save_scores"):
         with open(text) as stdin:
             monkeypatch.setattr(sys, "stdin", stdin)
-            flags = [f"--model_dir={trained}", f"--{flag}={text}", f"--reference={text}2"]
+            flags = [f"--model_dir={transformer}", f"--{flag}={text}", f"--reference={text}2"]
             run_script("translate", flags, "is also the standard input")
         assert text.read_text() == "one dog\n"
 
 
-def test_several_references_and_a_baseline_are_scored(trained, folder, tmp_path):
-    source, target = folder / "valid.source", folder / "valid.target"
-    output, table = tmp_path / "out.de", tmp_path / "all.tsv"
-    flags = [f"--model_dir={trained}", f"--output={output}", "--metrics=ter,bleu"]
-    other = tmp_path / "other.de"
+def test_references_and_a_baseline_are_scored(transformer, text, tmp_path):
+    source, target = text / "valid.source", text / "valid.target"
+    output, table, other = (tmp_path / name for name in ("out.de", "all.tsv", "other.de"))
+    flags = [f"--model_dir={transformer}", f"--output={output}"]
     other.write_bytes(source.read_bytes())
     both = [f"--input={source}", f"--reference={target},{other}", f"--baseline={target}"]
-    done = run_script("translate", [*flags, *both])
+    done = run_script("translate", [*flags, *both, "--metrics=ter,bleu"])
     ter, bleu, *paired = done.out.splitlines()
     assert ter.startswith("TER|nrefs:2|") and bleu.startswith("BLEU|nrefs:2|")
     assert len(paired) == 2 and "|bs:1000|" in paired[0] and "baseline 100.00, p = 0.0" in paired[1]
     columns = zip(*map(read_lines, (target, source, source)), strict=True)
-    table.write_text("".join("\t".join(line) + "\n" for line in columns))
-    flags += [f"--input={table}", f"--reference={table}", "--input_column=2"]
-    assert run_script("translate", flags).out.splitlines() == [ter, bleu]
+    write_lines(table, ["\t".join(line) for line in columns])
+    same = [f"--input={table}", f"--reference={table}", "--input_column=2", "--metrics=ter,bleu"]
+    assert run_script("translate", [*flags, *same]).out.splitlines() == [ter, bleu]
+    for bad, expected in (
+        ([f"--input={table}"], "give it as --reference, too"),
+        ([f"--input={source}", f"--reference={table}"], "given for one side only"),
+        ([f"--input={source}", f"--reference={source}"], "same file for source and target"),
+    ):
+        assert run_script("translate", [*flags[:1], *bad], refusal=expected).out == ""
 
 
-def test_n_best_lists_scores_and_json_lines_are_of_the_same_translations(trained, folder):
-    arguments = [f"--model_dir={trained}", f"--input={folder / 'valid.source'}"]
-    best, scored, records = (
-        run_script("translate", [*arguments, *flags]).out.splitlines()
-        for flags in (["--n_best=2"], ["--format=scores"], ["--n_best=2", "--format=jsonl"])
+def test_n_best_lists_json_lines_scores_and_ranks_agree(transformer, text, tmp_path):
+    def translate(*flags):
+        arguments = [f"--model_dir={transformer}", f"--input={text / 'valid.source'}"]
+        done = run_script("translate", [*arguments, *flags])
+        return done.out.split("\n")[:-1], done.err
+
+    (three, _), (first, _), (records, _) = (
+        translate(*flags)
+        for flags in (["--n_best=3"], ["--format=scores"], ["--n_best=3", "--format=jsonl"])
     )
-    assert [line.split(" ||| ")[0] for line in best] == [str(i) for i in range(20) for _ in "ab"]
-    for line, first in zip(scored, best[::2], strict=True):
-        score, text = line.split("\t")
-        assert first.split(" ||| ")[1:] == [text, score]
+    assert [line.split(" ||| ")[0] for line in three] == [str(i) for i in range(20) for _ in "abc"]
+    for line, best in zip(first, three[::3], strict=True):
+        score, translation = line.split("\t")
+        assert best.split(" ||| ")[1:] == [translation, score]
     records = [json.loads(line) for line in records]
-    assert [r["source"] for r in records] == read_lines(folder / "valid.source")
-    assert best == [
+    assert [r["source"] for r in records] == read_lines(text / "valid.source")
+    assert three == [
         f"{n} ||| {translation['translation']} ||| {translation['score']:.4f}"
         for n, record in enumerate(records)
         for translation in record["n_best"]
@@ -257,20 +208,12 @@ def test_n_best_lists_scores_and_json_lines_are_of_the_same_translations(trained
         sizes = [len(record[side].split()) for side in ("source", "translation")]
         assert all(i < sizes[0] and j < sizes[1] for i, j in record["alignment"])
 
-
-def test_given_translations_are_scored_and_ranked(trained, folder, tmp_path):
-    def translate(*flags):
-        arguments = [f"--model_dir={trained}", f"--input={folder / 'valid.source'}"]
-        done = run_script("translate", [*arguments, *flags])
-        return done.out.split("\n")[:-1], done.err
-
-    best, many = tmp_path / "best", tmp_path / "many"
-    three, _ = translate("--n_best=3")
+    given, many = tmp_path / "given", tmp_path / "many"
     write_lines(many, three)
-    write_lines(best, [line.split(" ||| ")[1] for line in three[::3]])
-    scored = [json.loads(line) for line in translate("--format=jsonl", f"--score={best}")[0]]
-    lines, errors = translate(f"--score={best}")
-    assert [float(line) for line in lines] == pytest.approx(
+    write_lines(given, [record["translation"] for record in records])
+    scored = [json.loads(line) for line in translate("--format=jsonl", f"--score={given}")[0]]
+    log_probs, errors = translate(f"--score={given}")
+    assert [float(line) for line in log_probs] == pytest.approx(
         [r["log_prob"] for r in scored], abs=1e-3
     )
     assert "perplexity" in errors
@@ -284,45 +227,21 @@ def test_given_translations_are_scored_and_ranked(trained, folder, tmp_path):
         assert best_score == pytest.approx(record["score"], abs=1e-3)
 
 
-def test_a_text_and_a_tsv_are_scored_against_a_reference(trained, folder, tmp_path):
-    def scores(source, target, output):
-        path = tmp_path / "scores.json"
-        flags = [f"--input={source}", f"--reference={target}", f"--save_scores={path}"]
-        done = run_script("translate", [f"--model_dir={trained}", *flags, f"--output={output}"])
-        assert done.out.startswith("BLEU|nrefs:1|case:mixed|") and "chrF2|" in done.out
-        assert "TER|" not in done.out
-        record = json.loads(path.read_text())
-        assert record["sentences"] == len(read_lines(output)) == 20
-        assert record["beam_size"] == 4 and record["translation_seconds"] > 0
-        return record["bleu"], record["chrf"]
-
-    sides = [folder / "valid.source", folder / "valid.target"]
-    both = tmp_path / "valid.TSV"
-    both.write_text("".join(f"{s}\t{t}\n" for s, t in zip(*map(read_lines, sides), strict=True)))
-    assert scores(both, both, tmp_path / "a") == scores(*sides, tmp_path / "b")
-    for flags, expected in (
-        ([f"--input={both}"], "give it as --reference, too"),
-        ([f"--input={sides[0]}", f"--reference={both}"], "given for one side only"),
-        ([f"--input={sides[0]}", f"--reference={sides[0]}"], "same file for source and target"),
-    ):
-        done = run_script("translate", [f"--model_dir={trained}", *flags], refusal=expected)
-        assert done.out == ""
-
-
-def test_long_lines_are_left_or_split_and_every_output_stays_well_formed(trained, tmp_path):
-    text = tmp_path / "text.en"
-    text.write_text("one dog\n" + "big cat runs. " * 12 + "\n\n")
-    flags = [f"--model_dir={trained}", f"--input={text}", "--max_input_tokens=40", "--beam_size=2"]
+def test_long_lines_are_left_or_split_and_every_output_stays_well_formed(transformer, tmp_path):
+    path = tmp_path / "text.en"
+    path.write_text("one dog\n" + "big cat runs. " * 8 + "\n\n")
+    flags = [f"--model_dir={transformer}", f"--input={path}", "--max_input_tokens=30"]
+    flags.append("--beam_size=2")
     done = run_script("translate", [*flags, "--split_sentences=always", "--format=scores"])
     # A lower-case letter begins no sentence.
-    assert "(longer than the limit of 40 tokens; see --long_lines): 1 of 3 (line 2)" in done.err
+    assert "(longer than the limit of 30 tokens; see --long_lines): 1 of 3 (line 2)" in done.err
     scores = [float(line.split("\t")[0]) for line in done.out.splitlines()]
     assert scores[0] < 0 and scores[1:] == [-float("inf"), 0.0]
     done = run_script("translate", [*flags, "--long_lines=split", "--format=scores"])
-    assert "lines of more than 40 tokens, translated in parts: 1 of 3 (line 2)" in done.err
+    assert "lines of more than 30 tokens, translated in parts: 1 of 3 (line 2)" in done.err
     first, long, empty = [float(line.split("\t")[0]) for line in done.out.splitlines()]
     assert first == scores[0] and -float("inf") < long < 0 and empty == 0
-    text.write_text("one dog\n" + "Big cat runs. " * 12 + "\n\n")
+    path.write_text("one dog\n" + "Big cat runs. " * 8 + "\n\n")
     done = run_script("translate", [*flags, "--n_best=2"])
     assert "left untranslated" in done.err
     assert "may be missing in the translations (see --split_sentences): 1 of 3" in done.err
@@ -334,12 +253,12 @@ def test_long_lines_are_left_or_split_and_every_output_stays_well_formed(trained
     assert [bool(line) for line in done.out.split("\n")] == [True, True, False, False]
 
 
-def test_what_an_interrupted_translation_has_done_is_taken_up(trained, folder, tmp_path):
-    output = tmp_path / "out.de"
-    text = tmp_path / "text.en"
+def test_what_an_interrupted_translation_has_done_is_taken_up(transformer, tmp_path):
+    output, path = tmp_path / "out.de", tmp_path / "text.en"
     lines = [" ".join(words) for words in itertools.permutations(WORDS, 4)]
-    text.write_text("".join(f"{line}\n" for line in lines))
-    flags = [f"--model_dir={trained}", f"--input={text}", f"--output={output}", "--batch_size=8"]
+    write_lines(path, lines)
+    flags = [f"--model_dir={transformer}", f"--input={path}", f"--output={output}"]
+    flags.append("--batch_size=8")
     command = [sys.executable, "translate.py", *flags]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
     unfinished = tmp_path / "out.de.unfinished"
@@ -352,58 +271,44 @@ def test_what_an_interrupted_translation_has_done_is_taken_up(trained, folder, t
     assert process.wait() != 0
     assert [p.name for p in tmp_path.glob("out*")] == [unfinished.name]
     done_before = unfinished.read_bytes().count(b"\n") - 1
-    text.write_text("".join(f"{line}\n" for line in lines[:40]))
+    write_lines(path, lines[: done_before + 20])
     reference, scores = tmp_path / "reference", tmp_path / "scores"
-    reference.write_text("eins\n" * 40)
-    scored = [*flags, f"--reference={reference}", f"--save_scores={scores}"]
-    done = run_script("translate", scored)
+    write_lines(reference, ["eins"] * (done_before + 20))
+    done = run_script("translate", [*flags, f"--reference={reference}", f"--save_scores={scores}"])
     assert f"found {done_before} earlier translations" in done.err
-    assert json.loads(scores.read_text())["translation_seconds"] is None
+    assert done.out.startswith("BLEU|nrefs:1|case:mixed|") and "chrF2|" in done.out
+    assert "TER|" not in done.out
+    record = json.loads(scores.read_text())
+    assert record["translation_seconds"] is None and record["beam_size"] == 4
     together = output.read_text()
+    assert record["sentences"] == together.count("\n") == done_before + 20
     assert [p.name for p in tmp_path.glob("out*")] == ["out.de"]
     run_script("translate", flags)
     assert output.read_text() == together
 
 
-def test_a_model_whose_scores_overflow_is_refused_by_name(trained, tmp_path):
-    _damage(tmp_path / "m", trained)
-    arrays, state = read_archive(trained / "best.npz")
-    for name in arrays:  # Logits are products of the last layer's features and the embeddings.
-        arrays[name] *= 1e15 if name.endswith("embeddings") else 1
-        arrays[name] *= 1e30 if name.endswith("decoder/norm/gamma") else 1
-    assert all(np.isfinite(array).all() for array in arrays.values())
-    write_archive(tmp_path / "m/best.npz", arrays, state)
-    text = tmp_path / "text.en"
-    text.write_text("\none dog\n")
-    flags = [f"--model_dir={tmp_path / 'm'}", f"--input={text}", f"--output={tmp_path / 'out'}"]
-    refusal = f"the model in {tmp_path / 'm'} gives scores that are not numbers"
-    done = run_script("translate", flags, refusal)
-    assert done.out == "" and "for line 2" in done.err
-    assert not list(tmp_path.glob("out*"))
-
-
 @pytest.mark.parametrize("attention", ["cross", "encoder", "decoder"])
-def test_draws_attention(trained, tmp_path, attention):
-    flags = [f"--model_dir={trained}", "--source=one dog runs", "--target=eins Hund"]
-    found = []
+def test_draws_attention(transformer, tmp_path, attention):
+    flags = [f"--model_dir={transformer}", "--source=one dog runs", "--target=eins Hund"]
+    pictures = []
     for name, extra in (("all", ["--layer=all", "--head=all"]), ("mean", ["--merge_subwords"])):
         picture = tmp_path / f"{name}.svg"
         more = [f"--attention={attention}", f"--output={picture}", *extra]
         run_script("visualize_attention", [*flags, *more])
-        found.append([text for text in svg_texts(picture) if text])
+        pictures.append([text for text in svg_texts(picture) if text])
     # The mean of two heads, and words instead of their pieces.
     words = {"cross": {"dog", "Hund"}, "encoder": {"dog"}, "decoder": {"Hund"}}[attention]
-    assert words <= {*found[1]} and not words & {*found[0]}
-    heads = [[text for text in texts if re.match(r"head \d", text)] for texts in found]
+    assert words <= {*pictures[1]} and not words & {*pictures[0]}
+    heads = [[text for text in texts if re.match(r"head \d", text)] for texts in pictures]
     assert heads == [["head 1", "head 2"], []]
 
 
-def test_attention_as_numbers_is_that_of_the_model(trained, tmp_path):
+def test_attention_as_numbers_is_that_of_the_model(transformer, tmp_path):
     sentences = "one dog runs", "eins Hund"
-    given = [f"--model_dir={trained}", *map("--{}={}".format, ("source", "target"), sentences)]
+    given = [f"--model_dir={transformer}", *map("--{}={}".format, ("source", "target"), sentences)]
     for ending in ("npz", "json"):
         run_script("visualize_attention", [*given, f"--output={tmp_path}/x.{ending}"])
-    model, tokenizer, _ = ModelDirectory(trained).load()
+    model, tokenizer, _ = ModelDirectory(transformer).load()
     ids = [v.encode([text]) for v, text in zip(tokenizer[1:], sentences, strict=True)]
     maps = model.attention_maps(*(np.array(side, np.int32) for side in ids))
     read = json.loads((tmp_path / "x.json").read_text("utf-8"))
@@ -417,58 +322,67 @@ def test_attention_as_numbers_is_that_of_the_model(trained, tmp_path):
     run_script("visualize_attention", [*given, "--output=x.npz", "--layer=1"], refusal="--layer")
 
 
-def test_pages_to_explore_attention_are_made_of_a_sentence_and_of_a_text(trained, tmp_path):
-    both = [f"--model_dir={trained}"] * 2
+def test_pages_to_explore_attention_are_made_of_a_sentence_and_of_a_text(transformer, tmp_path):
+    both = [f"--model_dir={transformer}"] * 2
     page, index, text = tmp_path / "a.html", tmp_path / "b.html", tmp_path / "text.tsv"
     flags = ["--source=one dog", "--target=eins Hund", "--gold_links=0-0 1p1", f"--output={page}"]
     done = run_script("visualize_attention", [*both, *flags])
     assert done.err == "" and done.out == f"wrote {page}\n"
-    found = page.read_text(encoding="utf-8")
-    assert found.count('"name":"transformer_tiny of ') == 2 and '"sure":[[0,0]]' in found
+    html = page.read_text(encoding="utf-8")
+    assert html.count('"name":"transformer_tiny of ') == 2 and '"sure":[[0,0]]' in html
     text.write_text("\t\nbig house\tgroß Haus\n")
     flags = [f"--input={text}", f"--target_input={text}", f"--output={index}", "--head=2"]
     done = run_script("visualize_attention", [*both[1:], *flags])
     assert "2 lines; 1 of them have no page" in done.out
-    assert "big" not in (tmp_path / "b_pages" / "0002.html").read_text().partition("groß")[2]
-    found = (tmp_path / "b_pages" / "0002.html").read_text(encoding="utf-8")
-    assert '"choice":{"layer":null,"head":2,"merge":false,"kind":"cross"}' in found
+    html = (tmp_path / "b_pages" / "0002.html").read_text(encoding="utf-8")
+    assert "big" not in html.partition("groß")[2]
+    assert '"choice":{"layer":null,"head":2,"merge":false,"kind":"cross"}' in html
 
 
-def test_exports_and_the_export_needs_nothing_of_this_project(trained, folder):
-    text, output = folder / "served.source", folder / "served.out"
-    lines = read_lines(folder / "valid.source")[:3]
-    write_lines(text, lines)
-    arguments = [f"--model_dir={trained}", f"--export_dir={folder / 'serving'}"]
-    done = run_script("export", [*arguments, f"--check_input={text}"])
+def test_an_export_translates_as_the_script_and_needs_nothing_of_this_project(
+    transformer, text, tmp_path
+):
+    """export.py itself compares the answers of all signatures in a fresh process."""
+    path, output, serving = (tmp_path / name for name in ("text", "out", "serving"))
+    lines = read_lines(text / "valid.source")[:3]
+    write_lines(path, lines)
+    arguments = [f"--model_dir={transformer}", f"--export_dir={serving}"]
+    done = run_script("export", [*arguments, f"--check_input={path}"])
     assert "3 lines translated alike in a fresh process" in done.out
-    assert sorted(p.name for p in (folder / "serving").iterdir()) == ["1", "batching.config"]
-    version = folder / "serving" / "1"
-    card = json.loads((version / "assets.extra/model_card.json").read_text(encoding="utf-8"))
+    assert sorted(p.name for p in serving.iterdir()) == ["1", "batching.config"]
+    extra = serving / "1" / "assets.extra"
+    card = json.loads((extra / "model_card.json").read_text(encoding="utf-8"))
     assert card["models"][0]["preset"] == "transformer_tiny" and card["search"]["beam_size"] == 4
     assert {"translate", "score", "attention_maps"} < card["signatures"].keys()
-    run_script("translate", [f"--model_dir={trained}", f"--input={text}", f"--output={output}"])
-    with saved_model_client.loaded(version) as answer:
-        translations = answer("serving_default", {"text": lines})["translation"]
-    assert [translation.decode() for translation in translations] == read_lines(output)
+    run_script("translate", [arguments[0], f"--input={path}", f"--output={output}"])
+    with saved_model_client.loaded(serving / "1") as answer:
+        answers = answer("serving_default", {"text": lines})
+    assert [line.decode() for line in answers["translation"]] == read_lines(output)
+    # Lines that are too long for an export are counted, and no line is no check.
+    path.write_text("\n" + "dog " * 30 + "\n")
+    arguments = [arguments[0], f"--export_dir={tmp_path / 'none'}", "--max_input_tokens=20"]
+    done = run_script("export", [*arguments, f"--check_input={path}"], refusal="")
+    assert not (tmp_path / "none").exists()
+    assert done.err.splitlines()[-2:] == [
+        f"{path}: 1 of 2 lines are not compared, the first is line 2 (longer than the limit)",
+        f"error: {path}: no line to compare; give --check_input some source sentences",
+    ]
 
 
-def test_an_export_for_ctranslate2_says_how_many_lines_are_alike(trained, folder, tmp_path):
+def test_an_export_for_ctranslate2_says_how_many_lines_are_alike(transformer, text, tmp_path):
     pytest.importorskip("ctranslate2", reason="CTranslate2 is an optional package")
-    text, serving = folder / "valid.source", tmp_path / "serving"
-    model, where = f"--model_dir={trained}", f"--export_dir={serving}"
-    arguments = [model, where, "--format=ctranslate2", f"--check_input={text}"]
-    done = run_script("export", arguments)
+    path, serving = text / "valid.source", tmp_path / "serving"
+    model, where = f"--model_dir={transformer}", f"--export_dir={serving}"
+    done = run_script("export", [model, where, "--format=ctranslate2", f"--check_input={path}"])
     outputs = tmp_path / "ours", tmp_path / "theirs"
-    for flag, output in zip((model, where), outputs, strict=True):
-        arguments = [flag, f"--input={text}", f"--output={output}"]
-        run_script("translate", arguments)
+    for flag, output in zip((f"{model} --engine=tensorflow", where), outputs, strict=True):
+        run_script("translate", [*flag.split(), f"--input={path}", f"--output={output}"])
     ours, theirs = map(read_lines, outputs)
     assert (serving / "1" / "training_text.json").read_bytes() == (
-        trained / "training_text.json"
+        transformer / "training_text.json"
     ).read_bytes()
-    # An unfinished model repeats itself up to the limit, where many hypotheses are almost equal.
     alike = sum(a == b for a, b in zip(ours, theirs, strict=True))
-    assert alike >= 4
+    assert alike >= 15
     assert done.out.startswith(f"wrote {serving / '1'}; {alike} of 20 lines translated alike")
     for script, flags, refusal in (
         ("translate", [where, "--max_input_tokens=2000"], "was exported for at most 1024"),
@@ -478,40 +392,31 @@ def test_an_export_for_ctranslate2_says_how_many_lines_are_alike(trained, folder
     assert [path.name for path in serving.iterdir()] == ["1"]
 
 
-def test_lines_too_long_for_the_export_are_counted_and_no_line_is_no_check(
-    trained, folder, tmp_path
-):
-    text = tmp_path / "long.en"
-    text.write_text("\n" + "dog " * 30 + "\n")
-    arguments = [f"--model_dir={trained}", f"--export_dir={tmp_path / 'serving'}"]
-    arguments += ["--max_input_tokens=20", f"--check_input={text}"]
-    done = run_script("export", arguments, refusal="")
-    assert not (tmp_path / "serving").exists()
-    assert done.err.splitlines()[-2:] == [
-        f"{text}: 1 of 2 lines are not compared, the first is line 2 (longer than the limit)",
-        f"error: {text}: no line to compare; give --check_input some source sentences",
-    ]
-
-
-def test_sigterm_saves_and_the_same_command_goes_on(folder, corpus):
-    command = [sys.executable, "train.py", *corpus, *QUICK, "--max_steps=100000"]
-    command += [f"--model_dir={folder / 'stopped'}", f"--data_dir={folder / 'data'}"]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+def test_sigterm_saves_and_names_the_step(folder, corpus):
+    """Also that train.py prints what is promised and nothing of its libraries."""
+    command = [sys.executable, "train.py", *corpus, *CHEAP, "--tokenizer=bpe", "--num_pieces=300"]
+    command += ["--max_steps=100000", f"--model_dir={folder / 'stopped'}"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, cwd=ROOT, **pipes)
     metrics = folder / "stopped" / "metrics.jsonl"
     deadline = time.monotonic() + 120
     while not (metrics.exists() and metrics.read_text()) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM, err
     (saved,) = (folder / "stopped" / "checkpoints").iterdir()
     assert int(saved.stem) >= 2
-    assert f"saved at step {int(saved.stem):,}" in err.decode()
+    assert f"saved at step {int(saved.stem):,}" in err
+    assert "training pairs: 200" in out and "padding" in out and "options: " not in out
+    assert "until --max_steps=100000 or --patience=10\n" in out
+    assert "pace: about 100,000 updates at most (--max_steps=100000), " in out
+    assert "LOG(" not in err and "oneDNN" not in err
 
 
 def test_text_for_validation_and_test_is_held_out_where_none_is_given(folder, corpus):
     sizes = ["--valid_size=10", "--test_size=5", f"--data_dir={folder / 'held'}"]
-    done = train([*corpus[:2], *sizes], folder, model_dir="held x", quick=["--model=ibm1"])
+    done = train(folder, "held x", *corpus[:2], "--model=ibm1", *sizes)
     files = re.findall(r"^held out (\d+) pairs in (\S+) and (\S+)$", done.out, re.M)
     assert [count for count, *_ in files] == ["10", "5"]
     for count, *paths in files:
@@ -536,81 +441,58 @@ def test_a_handful_of_sentences_are_all_for_training(tmp_path):
     write_lines(tmp_path / "text", ["por qué", "por", "qué"])
     flags = [f"--train_source={tmp_path / 'a.es'}", f"--train_target={tmp_path / 'a.en'}"]
     for model, expected in (("ibm1", ["why"] * 3), ("attention_ibm1", ["why", "for", "what"])):
-        few = ["--max_steps=100", "--bleu_lines=0"] if model != "ibm1" else []
-        quick = [f"--model={model}", f"--data_dir={tmp_path}", *few]
-        done = train(flags, tmp_path, model_dir=model, quick=quick)
+        few = ["--max_steps=30", "--learning_rate=0.3", "--warmup_steps=1", "--bleu_lines=0"]
+        few = few if model != "ibm1" else []
+        done = train(tmp_path, model, *flags, f"--model={model}", *few)
         assert "all are for training" in done.out
-        model_dir, text = f"--model_dir={tmp_path / model}", f"--input={tmp_path / 'text'}"
-        done = run_script("translate", [model_dir, text])
+        model_dir, path = f"--model_dir={tmp_path / model}", f"--input={tmp_path / 'text'}"
+        done = run_script("translate", [model_dir, path])
         assert done.out.splitlines() == expected
 
 
 def test_faults_of_a_text_are_named_where_a_run_begins(folder, corpus):
     same = [flag.replace("train", "valid", 1) for flag in corpus[:2]]
     for flags, count in ((["--dry_run"], 1), (["--max_steps=1"], 1), (["--max_steps=1"], 0)):
-        flags = [*corpus[:2], *same, *flags]
-        done = train(flags, folder, model_dir="overlap", quick=["--model=ibm1"])
+        done = train(folder, "overlap", *corpus, *same, "--model=ibm1", *flags)
         assert done.out.count("validation sources are in the training text, too") == count
 
 
-# "word" is slow-only, because every_preset_test.py uses it for all presets.
-@pytest.mark.parametrize(
-    "tokenizer", [pytest.param("word", marks=pytest.mark.slow), "pretokenized"]
-)
-def test_every_tokenizer_goes_the_whole_way(tokenizer, folder, corpus, tmp_path):
-    pieces = tmp_path / "pieces.txt"
+def test_pretokenized_text_goes_the_whole_way(folder, corpus, tmp_path):
+    pieces, path = tmp_path / "pieces.txt", tmp_path / "text.en"
     both = [*WORDS, *WORDS.values(), "un@@", "known"]
-    pieces.write_text("".join(f"{word} {i}\n" for i, word in enumerate(both)), encoding="utf-8")
-    flags = [f"--tokenizer={tokenizer}", "--max_steps=2"]
-    flags += [f"--vocab_file={pieces}"] * (tokenizer == "pretokenized")
-    model_dir = f"--model_dir={tmp_path / 'run'}"
-    text = tmp_path / "text.en"
-    text.write_text("one dog\n\nhouse zebra\n")
-    for script, arguments in (
-        ("train", [*corpus, *CHEAP, *flags, f"--data_dir={folder / 'data'}"]),
-        ("translate", [f"--input={text}", f"--output={tmp_path / 'out.de'}"]),
-        ("visualize_attention", ["--source=one dog", f"--output={tmp_path / 'a.png'}"]),
-        ("export", [f"--export_dir={tmp_path / 'serving'}", f"--check_input={text}"]),
-    ):
-        with client_in_this_process():
-            run_script(script, [model_dir, *arguments])
-    assert (tmp_path / "out.de").read_text().count("\n") == 3
-    assert "<unk>" not in (tmp_path / "out.de").read_text()
+    write_lines(pieces, [f"{word} {i}" for i, word in enumerate(both)])
+    path.write_text("one dog\n\nhouse zebra\n")
+    flags = ["--tokenizer=pretokenized", f"--vocab_file={pieces}", "--max_steps=2"]
+    train(folder, "pieces", *corpus, *CHEAP, *flags)
+    done = run_script("translate", [f"--model_dir={folder / 'pieces'}", f"--input={path}"])
+    assert done.out.count("\n") == 3 and "<unk>" not in done.out
 
 
-def _damage(path, run):
-    os.makedirs(path / "tokenizer")
+def test_a_damaged_record_is_named_before_the_work(transformer, text, tmp_path):
+    os.makedirs(tmp_path / "m/tokenizer")
     for name in ("config.json", "best.npz", "tokenizer/shared.model"):
-        (path / name).write_bytes((run / name).read_bytes())
-
-
-def test_a_damaged_record_is_named_before_the_work(trained, folder, tmp_path):
-    _damage(tmp_path / "m", trained)
+        (tmp_path / "m" / name).write_bytes((transformer / name).read_bytes())
     (tmp_path / "m/metrics.jsonl").write_text('{"step": 1, "kind": "train"}\n')
-    arguments = [f"--model_dir={tmp_path / 'm'}", f"--input={folder / 'valid.source'}"]
-    arguments += [f"--reference={folder / 'valid.target'}", f"--output={tmp_path / 'out'}"]
+    arguments = [f"--model_dir={tmp_path / 'm'}", f"--input={text / 'valid.source'}"]
+    arguments += [f"--reference={text / 'valid.target'}", f"--output={tmp_path / 'out'}"]
     run_script("translate", arguments, refusal=f"error: {tmp_path / 'm/metrics.jsonl'}, line 1: ")
     assert not (tmp_path / "out").exists()
 
 
 def test_lines_of_unknown_words_are_named(folder, corpus, tmp_path):
-    train(corpus, folder, "--max_steps=2", model_dir="words", quick=CHEAP)
-    text = tmp_path / "text.en"
-    text.write_text("\nfoo bar baz\n")
-    arguments = [f"--model_dir={folder / 'words'}", f"--input={text}"]
-    done = run_script(
-        "translate", arguments, refusal=f"{text}: the model's vocabulary has none of its"
-    )
-    text.write_text("one dog\nfoo bar baz\n")
+    train(folder, "words", *corpus, *CHEAP, "--max_steps=2")
+    path, ranked, lexicon = (tmp_path / name for name in ("text", "ranked", "lexicon"))
+    path.write_text("\nfoo bar baz\n")
+    arguments = [f"--model_dir={folder / 'words'}", f"--input={path}"]
+    run_script("translate", arguments, refusal=f"{path}: the model's vocabulary has none of its")
+    path.write_text("one dog\nfoo bar baz\n")
     done = run_script("translate", arguments)
     assert len(done.out.splitlines()) == 2
     assert "without a word that the model knows; their translations mean nothing: 1 " in done.err
-    ranked = tmp_path / "ranked"
     ranked.write_text("0 ||| Hund Zebra ||| -1\n1 ||| Hund ||| -2\n")
     done = run_script("translate", [*arguments, f"--rank={ranked}"])
     assert "translations: 1 of 5 tokens are not in the vocab" in done.err
     # If unknown words are replaced, the line has a translation.
-    lexicon = tmp_path / "lexicon.txt"
     lexicon.write_text("foo Fuß 0.5\n")
     done = run_script("translate", [*arguments, "--replace_unknowns", f"--lexicon={lexicon}"])
     assert len(done.out.splitlines()) == 2
@@ -621,8 +503,8 @@ def test_batches_have_at_most_so_many_pairs_and_a_constant_rate_stays(folder, co
     flags = ["--max_sentences_per_batch=10", "--max_tokens_per_batch=4096"]
     flags += ["--loss_average=sentences", "--clip_norm=4"]
     flags += ["--schedule=constant", "--warmup_steps=1", "--adam_beta_2=0.999", "--max_steps=4"]
-    flags.append("--learning_rate=3e-3")
-    done = train(corpus, folder, *flags, model_dir="by sentences", quick=CHEAP)
+    done = train(folder, "by sentences", *corpus, *CHEAP, *flags, "--learning_rate=3e-3")
     assert "batches per epoch: 20 of at most 4,096 tokens per side and 10 pairs" in done.out
-    records = [r for r in _records(folder / "by sentences") if r["kind"] == "train"]
-    assert [r["learning_rate"] for r in records] == pytest.approx([3e-3, 3e-3])
+    records = read_records(folder / "by sentences/metrics.jsonl")
+    rates = [record["learning_rate"] for record in records if record["kind"] == "train"]
+    assert rates == pytest.approx([3e-3, 3e-3])

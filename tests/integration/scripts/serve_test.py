@@ -16,14 +16,14 @@ import pytest
 
 from nmt_zoo.command_line import serve
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import read_lines
+from nmt_zoo.common.files import write_lines
 from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory
 from tests.browser import chromium, requested, violations
 from tests.integration.serving.server.example import Client, example_model, running
 from tests.running import ROOT, attempt, error_of, run_script
-from tests.tiny import corpus_flags, pairs, small_flags
+from tests.tiny import pairs
 
 HOSTILE = "<script>document.title = 'x'</script> \"one\" 'dog' \u202e cat &amp;"
 LINES = [source for source, _ in pairs(5, seed=3)] + ["", "dog zebra", "one dog . a cat ran ."]
@@ -31,33 +31,16 @@ PREDICT = "/v1/models/tiny:predict"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("serve")
-
-
-@pytest.fixture(scope="module")
-def model(folder):
-    """The directory of a trained model."""
-    flags = [*corpus_flags(folder, train=60, valid=6), *small_flags("transformer_tiny")]
-    flags += ["--num_pieces=300", "--max_tokens_per_batch=256", "--max_steps=20", "--bleu_lines=0"]
-    flags += ["--learning_rate=0.03", "--warmup_steps=1", "--eval_every_steps=20"]
-    path = folder / "tiny model"
-    flags += [f"--data_dir={folder / 'data'}", f"--model_dir={path}"]
-    run_script("train", flags)
-    return path
-
-
-@pytest.fixture(scope="module")
-def loaded(model):
+def loaded(transformer):
     """The model with its tokenizer and configuration."""
-    return ModelDirectory(model).load()
+    return ModelDirectory(transformer).load()
 
 
 @pytest.fixture(scope="module")
-def server(model):
+def server(transformer):
     """A `Client` of a server for the trained model, in this process."""
     limits = {"beam_size": 3, "max_input_tokens": 200, "max_lines": 8, "compile": False}
-    with running(serve.load(serve.Arguments(model_dir=str(model), **limits), "tiny")) as client:
+    with running(serve.load(serve.Arguments(model_dir=str(transformer), **limits), "tiny")) as client:
         yield client
 
 
@@ -68,12 +51,11 @@ def predicted(server, signature, **inputs):
     return answer.json()["outputs"]
 
 
-def test_answers_are_those_of_translate(server, model, folder):
-    text, out = folder / "lines", folder / "out"
-    text.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
-    flags = [f"--model_dir={model}", f"--input={text}", f"--output={out}", "--format=scores"]
-    run_script("translate", [*flags, "--beam_size=3", "--max_input_tokens=200", "--compile=never"])
-    expected = [line.split("\t", 1) for line in read_lines(out)]
+def test_answers_are_those_of_translate(server, transformer, tmp_path):
+    write_lines(tmp_path / "lines", LINES)
+    flags = [f"--model_dir={transformer}", f"--input={tmp_path / 'lines'}", "--format=scores"]
+    flags += ["--beam_size=3", "--max_input_tokens=200", "--compile=never"]
+    expected = [line.split("\t", 1) for line in run_script("translate", flags).out.splitlines()]
     with ThreadPoolExecutor(8) as threads:
         requests = [{"instances": LINES[i : i + 2]} for i in range(0, len(LINES), 2)]
         answers = threads.map(lambda request: server.predict(request, PREDICT), requests)
@@ -149,8 +131,8 @@ def test_unusual_lines_and_translations_have_warnings(server):
     assert any("(see --split_sentences): 1 of 2 (line 2)" in warning for warning in warnings)
 
 
-def test_a_stopped_server_finishes_its_requests(model):
-    flags = ["--port=0", f"--model_dir={model}", "--model_name=tiny", "--log_requests"]
+def test_a_stopped_server_finishes_its_requests(transformer):
+    flags = ["--port=0", f"--model_dir={transformer}", "--model_name=tiny", "--log_requests"]
     flags += ["--beam_size=1", "--nocompile"]
     command = [sys.executable, str(ROOT / "serve.py"), *flags]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

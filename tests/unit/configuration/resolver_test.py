@@ -97,6 +97,13 @@ def test_the_demo_model_is_shallower_than_its_preset_on_the_demo_corpus_alone():
     assert steps == [1400, 700]
 
 
+def test_a_run_from_other_weights_takes_only_the_dropout_that_suits_its_text():
+    options = options_of("transformer_tiny", "files", {"init_from": "runs/other"})
+    size, origin = TextSize(1, 1000), {"positions": "sinusoidal", "dropout": 0.15}
+    settings = settings_of("transformer_tiny", "files", {}, options, size=size, origin=origin)
+    assert (settings["positions"], settings["dropout"]) == ("sinusoidal", 0.3)
+
+
 def test_every_corpus_with_a_recipe_has_a_model_and_wmt14_the_updates_of_its_paper():
     assert recipes.BY_DATASET.keys() == recipes.PRESET_BY_DATASET.keys()
     assert recipes.preset("wmt14_de_en") == "transformer_base"
