@@ -46,6 +46,11 @@ def extended(tmp_path_factory):
     for name, text in FILES:
         (folder / name).write_text(text, encoding="utf-8")
     commands = [[script, *flags.split()] for script, flags in COMMANDS]
+    draw = "visualize_attention"
+    commands += [
+        [draw, "--architecture=my_model.py:BagOfWords", "--set=width=8", "--output=preset.svg"],
+        [draw, "--architecture=runs/bag", "--output=trained.svg"],
+    ]
     done = run(folder, "-c", RUN, json.dumps(commands))
     assert done.returncode == 0, done.stderr[-3000:]
     return folder
@@ -66,13 +71,6 @@ def test_own_models_ways_options_and_datasets_are_recorded(extended):
 
 
 def test_an_own_model_is_drawn_layer_by_layer(extended):
-    script = "visualize_attention"
-    commands = [
-        [script, "--architecture=my_model.py:BagOfWords", "--set=width=8", "--output=preset.svg"],
-        [script, "--architecture=runs/bag", "--output=trained.svg"],
-    ]
-    done = run(extended, "-c", RUN, json.dumps(commands))
-    assert done.returncode == 0, done.stderr[-3000:]
     for name in ("preset", "trained"):
         assert ">Source embedding</text>" in (extended / f"{name}.svg").read_text()
 
@@ -91,13 +89,23 @@ def test_the_decoding_rule_holds(extended):
     assert not any(a == b for line in words for a, b in itertools.pairwise(line))
 
 
-def test_a_model_directory_loads_its_file_and_misses_it_by_name(extended):
-    translate = "import nmt_zoo; print(nmt_zoo.load('runs/mirror').translate(['a b']))"
-    assert run(extended, "-c", translate).returncode == 0
-    (extended / "my_model.py").rename(extended / "moved.py")
-    done = run(extended, "-c", translate)
-    (extended / "moved.py").rename(extended / "my_model.py")
-    assert "my_model.py: there is no such file" in done.stderr
+LOAD = """
+import os, nmt_zoo
+
+os.rename("my_model.py", "moved.py")
+try:
+    nmt_zoo.load("runs/mirror").translate(["a b"])
+except nmt_zoo.UserError as error:
+    print(error)
+os.rename("moved.py", "my_model.py")
+print(nmt_zoo.load("runs/mirror").translate(["a b"]))
+"""
+
+
+def test_a_model_directory_misses_its_file_by_name_and_loads_it(extended):
+    done = run(extended, "-c", LOAD)
+    assert done.returncode == 0, done.stderr
+    assert "my_model.py: there is no such file" in done.stdout
 
 
 def test_the_added_model_keeps_the_laws_of_all_models(extended):

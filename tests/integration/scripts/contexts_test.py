@@ -53,20 +53,23 @@ def test_a_run_reads_contexts_and_resumes(folder, corpus, trained):
 def test_files_texts_and_windows_are_translated_with_the_same_contexts(trained, model):
     expected = scores(trained, DOCUMENT)
     assert scores(trained, DOCUMENT, "--batch_size=1") == expected
-    alone = scores(trained, ["two dogs run"])
-    assert expected[1] != alone[0] and expected[0] == scores(trained, ["one dog"])[0]
     assert [f"{score:.4f}" for score in model.translate(JOINED).scores] == expected
+    first, alone = model.translate(["one dog", "two dogs run"]).scores
+    assert f"{first:.4f}" == expected[0] and f"{alone:.4f}" != expected[1]
     text = model.translate("\n".join(DOCUMENT))[0]
     assert text == "\n".join(model.translate(JOINED))
 
 
-def test_a_saved_model_puts_contexts_before_the_lines_of_a_text(trained, model):
-    export = trained.parent / "export"
+def test_a_saved_ensemble_puts_contexts_before_the_lines_of_a_text(folder, corpus, trained):
+    flags = [*corpus, f"--init_from={trained}", "--context_sentences=1", "--max_steps=1"]
+    assert "was trained with" not in train(folder, "tuned", *flags, "--bleu_lines=0").out
+    both, export = f"{trained},{folder / 'tuned'}", folder / "export"
     with client_in_this_process():
-        flags = [f"--model_dir={trained}", f"--export_dir={export}", "--max_input_tokens=64"]
+        flags = [f"--model_dir={both}", f"--export_dir={export}", "--max_input_tokens=64"]
         run_script("export", flags)
     call = tf.saved_model.load(str(export / "1")).signatures["serving_default"]
     translations = call(text=tf.constant(["\n".join(DOCUMENT), *JOINED[:2]]))["translation"].numpy()
+    model = nmt_zoo.load(both)
     assert translations[0].decode() == "\n".join(model.translate(JOINED))
     assert [line.decode() for line in translations[1:]] == model.translate(JOINED[:2])
 
@@ -92,12 +95,10 @@ def test_parts_that_are_kept_are_those_of_the_sentence_itself(trained):
     assert second["source"] == "one dog www.a.org >>context<< two dogs run"
 
 
-def test_sentences_of_a_line_have_the_one_before_as_context(trained, model):
-    split = scores(trained, ["one dog runs. Two cats run."], "--split_sentences=always")
+def test_sentences_of_a_line_have_the_one_before_as_context(model):
     parts = ["one dog runs.", "one dog runs. >>context<< Two cats run."]
-    found = model.translate(["one dog runs. Two cats run."], split_sentences=1)
-    assert found == [" ".join(filter(None, model.translate(parts, split_sentences=0)))]
-    assert split == [f"{found.scores[0]:.4f}"]
+    whole = model.translate(["one dog runs. Two cats run."], split_sentences=1)
+    assert whole == [" ".join(filter(None, model.translate(parts, split_sentences=0)))]
 
 
 @pytest.mark.parametrize(
@@ -113,20 +114,11 @@ def test_contexts_that_do_not_fit_are_refused(folder, corpus, flags, reason):
     assert not (folder / "bad" / "config.json").exists()
 
 
-def test_tuning_with_other_contexts_is_reported(folder, corpus, trained):
-    flags = [*corpus, f"--init_from={trained}", "--max_steps=1", "--corpus_weights=1,2"]
-    for more, num_reports in (([], 1), (["--context_sentences=1"], 0)):
-        done = train(folder, "tuned", *flags, *more, refusal="expected 1 numbers")
-        report = "--context_sentences=0: the model of --init_from was trained with 1"
-        assert done.out.count(report) == num_reports
-
-
-def test_an_ensemble_reads_the_same_contexts(folder, trained):
-    path = shutil.copytree(trained, folder / "other") / "config.json"
-    config = json.loads(path.read_text())
-    config["options"]["context_sentences"] = 0
-    path.write_text(json.dumps(config))
-    text = folder / "text"
-    text.write_text("one dog\n")
-    flags = [f"--model_dir={trained},{folder / 'other'}", f"--input={text}"]
+def test_tuning_with_other_contexts_is_reported_and_makes_no_ensemble(
+    folder, text, corpus, trained
+):
+    flags = [f"--init_from={trained}", "--max_steps=1", "--bleu_lines=0"]
+    done = train(folder, "other", *corpus, *flags)
+    assert "--context_sentences=0: the model of --init_from was trained with 1" in done.out
+    flags = [f"--model_dir={trained},{folder / 'other'}", f"--input={text / 'valid.source'}"]
     run_script("translate", flags, refusal="--context_sentences=0")

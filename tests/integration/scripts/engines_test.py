@@ -92,7 +92,7 @@ def test_the_scores_of_a_reference_are_those_of_tensorflow_unless_asked_otherwis
 
 
 def test_other_models_are_left_to_tensorflow_and_refused_if_asked_for(text, tmp_path):
-    tokenizer = train_tokenizer("word", list(WORDS), list(WORDS.values()), vocab_size=20)
+    tokenizer = train_tokenizer("word", 2 * list(WORDS), 2 * list(WORDS.values()), vocab_size=20)
     other, words, source = (
         tmp_path / "other",
         tmp_path / "words",

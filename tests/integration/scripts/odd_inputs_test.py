@@ -281,7 +281,7 @@ def test_a_configuration_that_cannot_be_is_named(keys, value, place, tmp_path):
         inner = inner[key]
     inner[last] = value
     path.write_text(json.dumps(config), encoding="utf-8")
-    flags = [f"--model_dir={tmp_path / 'm'}", f"--input={place / 'one'}"]
+    flags = [f"--model_dir={tmp_path / 'm'}", f"--input={place / 'one'}", "--engine=tensorflow"]
     refused(attempt("translate", flags), r"config\.json|tokenizer")
 
 

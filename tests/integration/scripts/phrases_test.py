@@ -148,8 +148,9 @@ def test_its_phrases_serve_as_lexicon_and_shortlist_and_for_ranking(
     run_script("align", [f"--model_dir={trained}", f"--lexicon={lexicon}"])
     best = read_lexicon(str(lexicon))
     assert {word: best[word] for word in WORDS} == WORDS
-    network = [*small_flags("attention_ibm2"), "--max_words=0", "--bleu_lines=0"]
-    train(folder, "network", *corpus, *network, "--max_steps=2")
+    network = [*small_flags("rnn_attention"), "--tokenizer=word", "--min_word_count=1"]
+    network += ["--max_words=0", "--bleu_lines=0", "--max_steps=2"]
+    train(folder, "network", *corpus, *network)
     assert len(translate(folder / "network", f"--shortlist={trained}")) == len(LINES)
     write_lines(
         tmp_path / "n_best", ["0 ||| zwei Hund ||| 1", "0 ||| eins Hund sieht zwei Katze ||| 0"]
