@@ -15,6 +15,7 @@ process.start(small_operations=True)  # Before anything imports TensorFlow.
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import os
 import re

@@ -40,7 +40,8 @@ def loaded(transformer):
 def server(transformer):
     """A `Client` of a server for the trained model, in this process."""
     limits = {"beam_size": 3, "max_input_tokens": 200, "max_lines": 8, "compile": False}
-    with running(serve.load(serve.Arguments(model_dir=str(transformer), **limits), "tiny")) as client:
+    arguments = serve.Arguments(model_dir=str(transformer), **limits)
+    with running(serve.load(arguments, "tiny")) as client:
         yield client
 
 
