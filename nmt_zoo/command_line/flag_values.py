@@ -111,17 +111,6 @@ def length_penalty_flag(group: str, more: str = "", **options: Any) -> Any:
     return flag(group, None, text, 0.0, MAX_LENGTH_PENALTY, **options)
 
 
-def max_input_tokens_flag(
-    group: str,
-    default: int,
-    text: str = "Longest line that is translated, in tokens with </s>; a request with a longer "
-    "line is refused.",
-    **options: Any,
-) -> Any:
-    """Makes the field `max_input_tokens`; `text` says what it limits."""
-    return flag(group, default, text, 2, 1_000_000, **options)
-
-
 def split_sentences_flag(group: str, text: str, **options: Any) -> Any:
     """Makes the field `split_sentences`; `text` says what it does."""
     text += (
@@ -146,7 +135,14 @@ class OfAModel(Arguments):
     target_language: str = language_flag("Model", "target")
     beam_size: int = beam_size_flag("Search", ", unless a request asks for a narrower beam")
     length_penalty: float | None = length_penalty_flag("Search")
-    max_input_tokens: int = max_input_tokens_flag("Search", MAX_INPUT_TOKENS)
+    max_input_tokens: int = flag(
+        "Search",
+        MAX_INPUT_TOKENS,
+        "Longest line that is translated, in tokens with </s>; a request with a longer line is "
+        "refused.",
+        2,
+        1_000_000,
+    )
 
 
 def define(options: Iterable[Option]) -> None:

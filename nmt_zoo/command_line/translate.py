@@ -30,7 +30,6 @@ from nmt_zoo.command_line.flag_values import (
     flag,
     language_flag,
     length_penalty_flag,
-    max_input_tokens_flag,
     split_sentences_flag,
     with_length_penalty,
 )
@@ -223,11 +222,13 @@ class Arguments(flag_values.Arguments):
         "Translations differ a little.",
         choices=("float32", "bfloat16"),
     )
-    max_input_tokens: int = max_input_tokens_flag(
+    max_input_tokens: int = flag(
         _SEARCH,
         MAX_INPUT_TOKENS,
         "Longest line that is translated in one piece, in tokens with </s>. Memory grows with its "
         "square.",
+        2,
+        1_000_000,
     )
     long_lines: str = flag(
         _SEARCH,
