@@ -19,7 +19,7 @@ from nmt_zoo.decoding.alignment.links import SYMMETRISATIONS, read_alignments, s
 from nmt_zoo.decoding.unknowns import read_lexicon
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training.ways.expectation_maximisation.text_alignment import CHAINS, ITERATIONS
-from tests.running import run_elsewhere, run_script
+from tests.running import refusals, run_elsewhere, run_script
 from tests.tiny import SMALL, WORDS, save_model
 from tests.unit.decoding.pictures.attention_pictures_test import svg_texts
 
@@ -271,19 +271,19 @@ def test_the_architecture_of_a_preset_or_directory_is_drawn(draw, tmp_path):
     assert expected < {*svg_texts(tmp_path / "b.svg")}
 
 
-@pytest.mark.parametrize(
-    ("flags", "error"),
-    [
-        ("--architecture=ibm3", "--architecture=ibm3: there is no such directory or model; "),
-        ("--architecture=. --output=a.svg", "no config.json"),
-        ("--architecture=deep --set=norm=pre", "--set needs a preset, found --architecture=deep"),
-        ("--architecture=ibm1 --set=norm=pre", "--set norm=pre: ibm1 has no such setting; valid: "),
-        ("--architecture=ibm1 --set=max_jump=9", "--set max_jump=9: it needs positions=jumps"),
-        ("--architecture=ibm1 --output=a.html", "a picture's name must end in .png, .svg, .pdf"),
-        ("--architecture=ibm1 --model_dir=deep", "cannot be combined with --model_dir: it takes"),
-        ("--architecture=ibm1 --source=cat", "cannot be combined with --source: it draws no text"),
-        ("--set=norm=pre --source=cat --model_dir=deep", "--set needs --architecture"),
-    ],
-)
-def test_what_cannot_be_drawn_as_an_architecture_is_one_line(draw, flags, error):
-    draw(*flags.split(), refusal=error)
+NO_ARCHITECTURE = """
+--architecture=ibm3 -> --architecture=ibm3: there is no such directory or model
+--architecture=. --output=a.svg -> no config.json
+--architecture=deep --set=norm=pre -> --set needs a preset, found --architecture=deep
+--architecture=ibm1 --set=norm=pre -> --set norm=pre: ibm1 has no such setting; valid:
+--architecture=ibm1 --set=max_jump=9 -> --set max_jump=9: it needs positions=jumps
+--architecture=ibm1 --output=a.html -> a picture's name must end in .png, .svg, .pdf
+--architecture=ibm1 --model_dir=deep -> cannot be combined with --model_dir: it takes
+--architecture=ibm1 --source=cat -> cannot be combined with --source: it draws no text
+--set=norm=pre --source=cat --model_dir=deep -> --set needs --architecture
+"""
+
+
+@pytest.mark.parametrize(("flags", "refusal"), refusals(NO_ARCHITECTURE))
+def test_what_cannot_be_drawn_as_an_architecture_is_one_line(draw, flags, refusal):
+    draw(*flags, refusal=refusal)

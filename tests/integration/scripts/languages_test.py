@@ -10,7 +10,7 @@ from nmt_zoo.data_pipeline.lines import Lines, tagged
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.metrics import read_records
-from tests.running import assert_same_arrays, run_script, train
+from tests.running import assert_same_arrays, refusals, run_script, train
 from tests.tiny import small_flags
 
 FLAGS = [*small_flags("attention_ibm2"), "--tokenizer=bpe", "--num_pieces=330", "--bleu_lines=4"]
@@ -69,18 +69,18 @@ def test_translations_are_asked_for_by_language(folder, trained):
         assert done.out.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("flags", "reason"),
-    [
-        (["--target_languages=de"], "1 languages for 2 corpora"),
-        (["--target_languages=de,f r"], "'f r' is no name of a language"),
-        (["--target_languages=de,", "--tokenizer=bpe"], "'' is no name of a language"),
-        (["--target_languages=de,fr", "--vocab_file=x.model"], "no pieces for their tags"),
-        (["--target_languages=de,fr", "--tokenizer=word"], "--tokenizer=bpe"),
-    ],
-)
-def test_languages_that_do_not_fit_are_refused(folder, both, flags, reason):
-    train(folder, "bad", *both, *flags, refusal=reason)
+BAD = """
+--target_languages=de -> 1 languages for 2 corpora
+'--target_languages=de,f r' -> 'f r' is no name of a language
+--target_languages=de, --tokenizer=bpe -> '' is no name of a language
+--target_languages=de,fr --vocab_file=x.model -> no pieces for their tags
+--target_languages=de,fr --tokenizer=word -> --tokenizer=bpe
+"""
+
+
+@pytest.mark.parametrize(("flags", "refusal"), refusals(BAD))
+def test_languages_that_do_not_fit_are_refused(folder, both, flags, refusal):
+    train(folder, "bad", *both, *flags, refusal=refusal)
     assert not (folder / "bad" / "config.json").exists()
 
 

@@ -29,13 +29,8 @@ QUICK = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("distribution")
-
-
-@pytest.fixture(scope="module")
-def flags(folder):
-    return [*corpus_flags(folder), *QUICK, f"--data_dir={folder / 'data'}"]
+def flags(corpus):
+    return [*corpus, *QUICK]
 
 
 @pytest.fixture(scope="module")
