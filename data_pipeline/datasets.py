@@ -1,7 +1,6 @@
 """Corpora by name. To add a corpus, add an entry to `DATASETS`: a `Corpus`, or a `Included`."""
 
 import itertools
-import re
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -9,12 +8,8 @@ from typing import Any, NamedTuple
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath, write_text
-from nmt_zoo.data_pipeline.downloads.cleaning import KEEP_ALL
 from nmt_zoo.data_pipeline.downloads.corpora import SPLITS, Corpus, Split, Text
 from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
-from nmt_zoo.data_pipeline.lines import Lines, Sides, open_split
-
-_SEPARATOR = re.compile(r"(?<![^ \t])\|\|\|(?![^ \t])")
 
 
 class Included(NamedTuple):
@@ -96,8 +91,7 @@ _WMT14_TEST = _of_wmt(
 )
 
 
-def _wmt14(source, target):
-    languages = source, target
+def _wmt14(*languages):
     return Corpus(
         languages,
         train=(
@@ -108,8 +102,8 @@ def _wmt14(source, target):
         valid=(_both_sides(_WMT_DEV, "dev/newstest2013.{}", languages),),
         test=(
             (
-                Text(_WMT14_TEST, f"test-full/newstest2014-deen-src.{source}.sgm"),
-                Text(_WMT14_TEST, f"test-full/newstest2014-deen-ref.{target}.sgm"),
+                Text(_WMT14_TEST, f"test-full/newstest2014-deen-src.{languages[0]}.sgm"),
+                Text(_WMT14_TEST, f"test-full/newstest2014-deen-ref.{languages[1]}.sgm"),
             ),
         ),
         about="Europarl v7, Common Crawl, News Commentary v9; newstest2013; newstest2014 in full",
@@ -120,107 +114,90 @@ def _wmt14(source, target):
     )
 
 
-class _Repository(NamedTuple):
-    """Files of a public repository of GitHub at one commit, a file for every split and language."""
+def _of_github(folder, name, path, table):
+    """Returns {name of a file: `Text`} of a public repository of GitHub at one commit.
 
-    folder: str  # on this machine
-    name: str
-    path: str  # starts with the commit; {} stands for the name of a file
-    files: dict[str, tuple[int, str]]  # bytes and SHA-256 of "train.en" and the like
-
-    def sides(self, split, languages):
-        """Returns a `Text` for each language."""
-        return tuple(self._text(f"{split}.{language}") for language in languages)
-
-    def _text(self, name):
-        path = self.path.format(name)
-        size, checksum = self.files[name]
+    `folder` is on this machine; `path` starts with the commit, and {} stands in it for the name of
+    a file. Each line of `table` has a name, such as train.en, and its bytes and SHA-256 sum.
+    """
+    texts = {}
+    for line in table.strip().split("\n"):
+        file, size, checksum = line.split()
         addresses = (
-            f"https://raw.githubusercontent.com/{self.name}/{path}",
-            f"https://github.com/{self.name}/raw/{path}",
+            f"https://raw.githubusercontent.com/{name}/{path.format(file)}",
+            f"https://github.com/{name}/raw/{path.format(file)}",
         )
-        local = f"{self.folder}/{Path(path).name}"
-        return Text(RemoteFile(local, addresses, size, f"sha256:{checksum}"))
+        local = f"{folder}/{Path(path.format(file)).name}"
+        texts[file] = Text(RemoteFile(local, addresses, int(size), f"sha256:{checksum}"))
+    return texts
 
 
-_MULTI30K = _Repository(
+def _of_table(texts, names, languages):
+    """Returns the parts of a `Corpus` of the texts of `_of_github`, by the names of its splits."""
+    pairs = (tuple(texts[f"{name}.{language}"] for language in languages) for name in names)
+    return dict(zip(SPLITS, ((pair,) for pair in pairs), strict=True))
+
+
+_MULTI30K = _of_github(
     "multi30k",
     "multi30k/dataset",
     "a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/{}.gz",
-    {
-        "train.en": (568929, "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f"),
-        "train.de": (637044, "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6"),
-        "train.fr": (604242, "622e75069e9f4c577425c4f277116ce66e63a2401c0a2312d90073cb12379a3c"),
-        "train.cs": (593827, "a65adb8b32e3bc664f21ecba7a6e7f6950fd1f405e135f7c312faabdb6255077"),
-        "val.en": (21650, "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28"),
-        "val.de": (24681, "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a"),
-        "val.fr": (23001, "ca3106f1a72390591d25f6c45cb4cd39dec4cd3f123e099748a3ce5256c160e9"),
-        "val.cs": (22096, "b63226e05c4bd5dd6a42897d74b86a1b9d2c31498252c572b1ea7f7996927fcc"),
-        "test_2016_flickr.en": (
-            21077,
-            "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
-        ),
-        "test_2016_flickr.de": (
-            22890,
-            "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
-        ),
-        "test_2016_flickr.fr": (
-            22310,
-            "6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90",
-        ),
-        "test_2016_flickr.cs": (
-            22572,
-            "200a4a74cc9560f051924abb9803be008d1908d77f747e9141aeb86dfd2797f1",
-        ),
-    },
+    """
+train.en 568929 d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f
+train.de 637044 726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6
+train.fr 604242 622e75069e9f4c577425c4f277116ce66e63a2401c0a2312d90073cb12379a3c
+train.cs 593827 a65adb8b32e3bc664f21ecba7a6e7f6950fd1f405e135f7c312faabdb6255077
+val.en 21650 14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28
+val.de 24681 f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a
+val.fr 23001 ca3106f1a72390591d25f6c45cb4cd39dec4cd3f123e099748a3ce5256c160e9
+val.cs 22096 b63226e05c4bd5dd6a42897d74b86a1b9d2c31498252c572b1ea7f7996927fcc
+test_2016_flickr.en 21077 611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9
+test_2016_flickr.de 22890 9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8
+test_2016_flickr.fr 22310 6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90
+test_2016_flickr.cs 22572 200a4a74cc9560f051924abb9803be008d1908d77f747e9141aeb86dfd2797f1
+""",
 )
 
 
-def _multi30k(source, target):
-    languages = source, target
+def _multi30k(*languages):
     return Corpus(
         languages,
-        train=(_MULTI30K.sides("train", languages),),
-        valid=(_MULTI30K.sides("val", languages),),
-        test=(_MULTI30K.sides("test_2016_flickr", languages),),
+        **_of_table(_MULTI30K, ("train", "val", "test_2016_flickr"), languages),
         about="captions of photographs; test_2016_flickr to test",
         size="29,000 pairs, 1,014 and 1,000; 1.3 MB to download",
         licence="for research and education, not for commercial use",
         citation="Elliott et al. 2016, Multi30K (English, German); Elliott et al. 2017, Findings "
         "of the Second Shared Task on Multimodal Machine Translation (French); Barrault et al. "
         "2018, Findings of the Third (Czech)",
-        cleaning=KEEP_ALL,
+        filters=False,
     )
 
 
-_EUROPARL10K = _Repository(
+_EUROPARL10K = _of_github(
     "europarl10k",
     "FranxYao/nlu-cw2",
     "52db38523e20011adc6e7b437791ee275aca8b89/europarl_raw/{}",
-    {
-        "train.de": (699038, "cc0b321afa9fb73469508cd5a39448bcbcfb516d32b0a0c1cc098bfbdc6f5a68"),
-        "train.en": (640205, "363eff78ed47654f743d7f01b07f3ce01817201f2e5e385082426483fc9a5c7d"),
-        "val.de": (35673, "d21dccb5683c8307a7cccbdccdfbf08589c6a59ade410bef5fc4ac53b2e74044"),
-        "val.en": (33049, "451140bba92b8c39dfa26b5a85f66d7aaa152e889706afb4d3ff2bfc712a889b"),
-        "test.de": (35903, "9b38cbd368d63e6d946296c83e28a4120c687feb266800d0e976096183dd49d9"),
-        "test.en": (32736, "b60041b89c1ec35a0cf6aeacf94151b3e5937dbbccb8d2b333e7386f5e5829f4"),
-    },
+    """
+train.de 699038 cc0b321afa9fb73469508cd5a39448bcbcfb516d32b0a0c1cc098bfbdc6f5a68
+train.en 640205 363eff78ed47654f743d7f01b07f3ce01817201f2e5e385082426483fc9a5c7d
+val.de 35673 d21dccb5683c8307a7cccbdccdfbf08589c6a59ade410bef5fc4ac53b2e74044
+val.en 33049 451140bba92b8c39dfa26b5a85f66d7aaa152e889706afb4d3ff2bfc712a889b
+test.de 35903 9b38cbd368d63e6d946296c83e28a4120c687feb266800d0e976096183dd49d9
+test.en 32736 b60041b89c1ec35a0cf6aeacf94151b3e5937dbbccb8d2b333e7386f5e5829f4
+""",
 )
 
 
-def _europarl10k(source, target):
-    languages = source, target
+def _europarl10k(*languages):
     return Corpus(
         languages,
-        train=(_EUROPARL10K.sides("train", languages),),
-        valid=(_EUROPARL10K.sides("val", languages),),
-        test=(_EUROPARL10K.sides("test", languages),),
+        **_of_table(_EUROPARL10K, ("train", "val", "test"), languages),
         about="a sample of Europarl, lower-cased and tokenised, of a coursework of the University "
         "of Edinburgh",
         size="10,000 pairs, 500 and 500; 1.5 MB to download",
         licence="the repository names none; Europarl is free to use, as far as its makers know",
         citation="Koehn 2005, Europarl; the coursework NLU+ of the University of Edinburgh",
-        cleaning=KEEP_ALL,
+        filters=False,
     )
 
 
@@ -234,8 +211,7 @@ _TED = RemoteFile(
 )
 
 
-def _ted(source, target):
-    languages = source, target
+def _ted(*languages):
     return Corpus(
         languages,
         train=(_both_sides(_TED, "datasets/pt_to_en/{}.train", languages),),
@@ -246,7 +222,7 @@ def _ted(source, target):
         licence="CC BY-NC-ND 4.0, like the talks",
         citation="Qi et al. 2018, When and Why Are Pre-Trained Word Embeddings Useful for Neural "
         "Machine Translation?",
-        cleaning=KEEP_ALL,
+        filters=False,
     )
 
 
@@ -261,8 +237,7 @@ _IWSLT14 = RemoteFile(
 _IWSLT14_TESTS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
 
 
-def _iwslt14(source, target):
-    languages = source, target
+def _iwslt14(*languages):
     return Corpus(
         languages,
         train=(_both_sides(_IWSLT14, "de-en/train.tags.de-en.{}", languages),),
@@ -276,7 +251,7 @@ def _iwslt14(source, target):
         size="174,443 pairs, of which 7,584 to validate, and 6,750; 20 MB to download",
         licence="CC BY-NC-ND 4.0, like the talks",
         citation="Cettolo et al. 2014, Report on the 11th IWSLT Evaluation Campaign",
-        cleaning=KEEP_ALL,
+        filters=False,
         valid_every=23,
     )
 
@@ -323,35 +298,3 @@ def listing() -> list[str]:
     for described, names in itertools.groupby(DATASETS, facts):
         lines += [", ".join(names), *(f"    {fact}" for fact in described)]
     return lines
-
-
-def read_split(split: Sides) -> tuple[list[str], ...]:
-    """Reads (source lines, target lines), equally many, at least 1; raises as `open_split`."""
-    return tuple(map(list, open_split(split)))
-
-
-def open_joined(path: FilePath) -> tuple[Lines, Lines]:
-    """Opens both sides of a file of lines `source ||| target`.
-
-    The line `ein Haus ||| a house` gives `["ein Haus"]` and `["a house"]`.
-    Raises UserError: the file is missing or empty. Text of another form raises during iteration.
-    """
-
-    def begin(side):
-        numbers = itertools.count(1)
-
-        def side_of(line):
-            number, sides = next(numbers), _SEPARATOR.split(line)
-            if len(sides) != 2:
-                raise UserError(
-                    f"{path}, line {number}: {line[:60]!r}; expected `source ||| target`, with one "
-                    "||| between spaces"
-                )
-            return sides[side].strip(" \t")
-
-        return side_of
-
-    lines = Lines(path)
-    if not len(lines):
-        raise UserError(f"{path}: empty; expected lines `source ||| target`")
-    return lines.map(lambda file: begin(0), "source"), lines.map(lambda file: begin(1), "target")

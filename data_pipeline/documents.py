@@ -9,8 +9,7 @@ import collections
 import itertools
 from collections.abc import Collection, Iterable, Sequence
 
-from nmt_zoo.common.files import FilePath
-from nmt_zoo.data_pipeline.lines import Lines
+from nmt_zoo.data_pipeline.lines import Lines, TextFile
 from nmt_zoo.data_pipeline.text_form import is_blank
 
 SEPARATOR = ">>context<<"  # After each sentence of the context.
@@ -69,9 +68,9 @@ def joined(context: Sequence[str], sentence: str) -> str:
     return _BETWEEN.join([*context, sentence])
 
 
-def starts_of(path: FilePath) -> Collection[int]:
+def starts_of(file: TextFile) -> Collection[int]:
     """Returns where documents begin in one side of a corpus, see `Context`."""
-    documents = [document for document, _ in getattr(path, "segments", None) or ()]
+    documents = [document for document, _ in file.segments or ()]
     return {i for i, (a, b) in enumerate(itertools.pairwise(documents), start=1) if a != b}
 
 

@@ -130,15 +130,16 @@ def _chunks(*lines):
 
 def _write(folder, settings, chunks, name, pair_filter):
     """Writes chunks of an `EncodedCorpus` as a cache; the index comes last and makes it valid."""
-    index, arrays = folder / _INDEX, {array: folder / f"{array}.bin" for array in _ARRAYS}
-    _make_room(folder, (index, *arrays.values()))
-    sums = dict.fromkeys(_ARRAYS, 0)
-    counts = dict.fromkeys(_ARRAYS, 0)
-    dropped, masks = collections.Counter(), []
+    index = folder / _INDEX
+    sums, counts = dict.fromkeys(_ARRAYS, 0), dict.fromkeys(_ARRAYS, 0)
+    if index.exists():
+        print(f"{folder}: the cache is damaged; making it again", file=sys.stderr, flush=True)
+    for left in (index, *folder.glob(".unfinished-*")):  # Of a killed process.
+        left.unlink(missing_ok=True)
+    files, dropped, masks = {}, collections.Counter(), []
     with contextlib.ExitStack() as stack:
-        files = {}
-        for array, path in arrays.items():
-            temporary = stack.enter_context(atomic_path(path))
+        for array in _ARRAYS:
+            temporary = stack.enter_context(atomic_path(folder / f"{array}.bin"))
             files[array] = stack.enter_context(open(temporary, "wb"))
         progress = stack.enter_context(
             Progress(f"encoding {name}", 2 * sum(settings["parts"]), "lines")
@@ -168,20 +169,6 @@ def _write(folder, settings, chunks, name, pair_filter):
         "arrays": {array: {"size": counts[array], "crc32": sums[array]} for array in _ARRAYS},
     }
     write_text(index, json.dumps({**contents, "crc32": _crc32(contents)}, indent=2) + "\n")
-
-
-def _make_room(folder, paths):
-    """Removes what a killed process left, and the index of a damaged cache, the first path."""
-    for path in paths:
-        if path.is_dir():
-            raise UserError(
-                f"{path}: a folder in the place of a cache file; remove {folder}, and it will be "
-                "made again"
-            )
-    if paths[0].exists():
-        print(f"{folder}: the cache is damaged; making it again", file=sys.stderr, flush=True)
-    for left in (paths[0], *folder.glob(".unfinished-*")):
-        left.unlink(missing_ok=True)
 
 
 def _read(folder):

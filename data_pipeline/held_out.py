@@ -70,9 +70,10 @@ def hold_out(
         digest.update(b"by target")
     folder = Path(folder, digest.hexdigest()[:16])
     endings = ["source", "target"][-len(sides) :]
-    numbers = {"train": _numbers(sides[0].sizes)}
+    count = len(sides[0].sizes)  # Of the corpora: only their training files are numbered.
+    numbers = {"train": [f".{i}" for i in range(count)]} if count > 1 else {}
     paths = {
-        name: [[folder / f"{name}{c}.{end}" for c in numbers.get(name, [""])] for end in endings]
+        name: [[folder / f"{name}{n}.{end}" for n in numbers.get(name, [""])] for end in endings]
         for name in names
     }
     if not all(path.exists() for side in paths.values() for files in side for path in files):
@@ -87,11 +88,6 @@ def hold_out(
     }
     sizes = {name: int(np.sum(part_of == _PARTS[name])) for name in names}
     return HeldOut(splits, sizes, int(np.sum(part_of == _DROPPED)))
-
-
-def _numbers(sizes):
-    """Returns what tells the files of several corpora apart."""
-    return [f".{i}" for i in range(len(sizes))] if len(sizes) > 1 else [""]
 
 
 def _divided(sides, side, valid_size, test_size):

@@ -4,8 +4,11 @@ import codecs
 import copy
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
+
+import numpy as np
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath, decode_block, line_blocks, open_source
@@ -14,15 +17,20 @@ from nmt_zoo.data_pipeline.downloads import markup
 from nmt_zoo.data_pipeline.text_form import is_blank
 
 _BLOCK_BYTES = 1 << 24
+_SEPARATOR = re.compile(rb"(?<![^ \t])\|\|\|(?![^ \t])")
 Sides: TypeAlias = tuple[FilePath, FilePath]
 
 
 class TextFile(NamedTuple):
-    r"""One side of a text in a file: all of it, a column of a `.tsv`, or a text of a test set."""
+    r"""One side of a text in a file: all of it, a column of it, or a text of a test set.
+
+    Columns stand between tabs, as in a `.tsv`, or if `is_joined` on both sides of a `|||`.
+    """
 
     path: FilePath
     column: int | None = None  # Counted from 0; of two, 0 is the source and 1 the target.
     num_columns: int = 2
+    is_joined: bool = False
     segments: markup.Texts | None = None  # Of a test set.
 
     def __fspath__(self):
@@ -30,6 +38,11 @@ class TextFile(NamedTuple):
 
     def __str__(self):
         return str(self.path)
+
+    def num_bytes(self) -> int:
+        """Returns the length of the file."""
+        with open_source(self.path) as file:
+            return os.fstat(file.fileno()).st_size
 
     def blocks(self) -> Iterator[bytes]:
         r"""Yields the text in blocks of whole lines joined by "\n", without a final "\n"."""
@@ -46,16 +59,24 @@ class TextFile(NamedTuple):
                 count += block.count(b"\n") + 1
 
     def _of_column(self, block, lines_before):
-        lines = [line.split(b"\t") for line in block.split(b"\n")]
-        for number, fields in enumerate(lines, start=lines_before + 1):
+        column = []
+        for number, line in enumerate(block.split(b"\n"), start=lines_before + 1):
+            fields = line.split(b"\t")
+            if self.is_joined:
+                fields = [side.strip(b" \t") for side in _SEPARATOR.split(line)]
             if len(fields) != self.num_columns:
                 expected = "source and target with one tab between them"
                 if self.num_columns > 2:
                     expected = f"{self.num_columns} columns with tabs between them, as in line 1"
-                raise UserError(
-                    f"{self.path}, line {number}: expected {expected}, found {len(fields) - 1} tabs"
-                )
-        return b"\n".join(fields[self.column] for fields in lines)
+                fault = f"expected {expected}, found {len(fields) - 1} tabs"
+                if self.is_joined:
+                    shown = line.decode(errors="replace")[:60]
+                    fault = f"{shown!r}; expected `source ||| target`, with one ||| between spaces"
+                raise UserError(f"{self.path}, line {number}: {fault}")
+            column.append(
+                fields[self.column].strip(b" \t") if self.is_joined else fields[self.column]
+            )
+        return b"\n".join(column)
 
 
 class Lines:
@@ -63,10 +84,10 @@ class Lines:
 
     Like the list that `common.files.read_lines` returns, an instance has a length and can be
     iterated over many times. Each iteration reads the files again. The constructor reads them once,
-    to count lines and to compute checksums that reveal later changes. `paths` may hold `TextFile`s,
-    too.
+    to count lines and to compute checksums that reveal later changes.
 
     Attributes:
+        paths: a `TextFile` for each file.
         sizes: number of lines of each file.
         num_bytes: length of all lines, in bytes.
         blank: for each file, True if all of its lines are blank.
@@ -83,19 +104,19 @@ class Lines:
     """
 
     def __init__(self, *paths: FilePath):
-        self.paths = paths
+        self.paths = [p if isinstance(p, TextFile) else TextFile(p) for p in paths]
         self.plain = self
         self.sizes = []
         self.num_bytes = 0
         self.blank = []
         self._begins = ()
         self._digests = []  # SHA-256 of all lines up to the end of each file.
-        digest = hashlib.sha256()
-        separator = b""
-        with Progress(f"reading {paths[0]}", sum(map(_bytes_of, paths)), "bytes") as progress:
-            for path in paths:
+        digest, separator = hashlib.sha256(), b""
+        total = sum(file.num_bytes() for file in self.paths)
+        with Progress(f"reading {paths[0]}", total, "bytes") as progress:
+            for file in self.paths:
                 count, blank = 0, True
-                for block in _blocks(path):
+                for block in file.blocks():
                     digest.update(separator)
                     digest.update(block)
                     separator = b"\n"
@@ -119,37 +140,34 @@ class Lines:
         mapped.digest = hashlib.sha256(self.digest + mark.encode()).digest()
         return mapped
 
+    def place(self, number: int) -> str:
+        """Returns the file and the line of line `number`, counted from 0 over all files."""
+        index = int(np.searchsorted(np.cumsum(self.sizes), number, side="right"))
+        return f"{self.paths[index]}, line {number - sum(self.sizes[:index]) + 1}"
+
     def __len__(self) -> int:
         return sum(self.sizes)
 
     def __iter__(self) -> Iterator[str]:
-        functions = []
-        for number, is_first, lines in self._lists():
-            if is_first:
-                functions = [begin(number) for begin in self._begins]
-            for function in functions:
-                lines = map(function, lines)
-            yield from lines
-
-    def _lists(self):
-        """Yields (number of a file, whether it begins, the lines of a block as a list)."""
         digest, separator = hashlib.sha256(), b""
         files = zip(self.paths, self.sizes, self._digests, strict=True)
-        for number, (path, size, expected) in enumerate(files):
-            count = 0
-            for block in _blocks(path):
+        for number, (file, size, expected) in enumerate(files):
+            functions, count = [begin(number) for begin in self._begins], 0
+            for block in file.blocks():
                 digest.update(separator)
                 digest.update(block)
                 separator = b"\n"
-                lines = decode_block(block, path, count + 1).split("\n")
-                is_first, count = not count, count + len(lines)
+                lines = decode_block(block, file, count + 1).split("\n")
+                count += len(lines)
                 if count > size:  # Before its new lines meet no lines of the other side.
-                    raise _changed(path, f"had {size} lines and now has more")
-                yield number, is_first, lines
+                    raise _changed(file, f"had {size} lines and now has more")
+                for function in functions:
+                    lines = map(function, lines)
+                yield from lines
             if count < size:
-                raise _changed(path, f"had {size} lines and now has {count}")
+                raise _changed(file, f"had {size} lines and now has {count}")
             if digest.digest() != expected:
-                raise _changed(path, "was changed after it was first read")
+                raise _changed(file, "was changed after it was first read")
 
 
 AnyLines: TypeAlias = list[str] | Lines
@@ -180,6 +198,18 @@ def open_split(split: Sides) -> tuple[Lines, Lines]:
                 raise UserError(f"{path}: empty or blank; expected one sentence a line")
     for paths, sizes in zip(corpora, zip(source.sizes, target.sizes, strict=True), strict=True):
         check_lengths(paths, sizes)
+    return source, target
+
+
+def open_joined(path: FilePath) -> tuple[Lines, Lines]:
+    """Opens both sides of a file of lines `source ||| target`.
+
+    The line `ein Haus ||| a house` gives `["ein Haus"]` and `["a house"]`.
+    Raises UserError: the file is missing or empty, or a line has another form.
+    """
+    source, target = (Lines(TextFile(path, column, is_joined=True)) for column in (0, 1))
+    if not len(source):
+        raise UserError(f"{path}: empty; expected lines `source ||| target`")
     return source, target
 
 
@@ -276,12 +306,3 @@ def check_lengths(names: Sequence[FilePath], sizes: Sequence[int]) -> None:
             "must translate line n of the other: check whether lines are missing at the end "
             f"of {shorter}, or were split in the other file"
         )
-
-
-def _bytes_of(path):
-    with open_source(path) as file:
-        return os.fstat(file.fileno()).st_size
-
-
-def _blocks(path):
-    return (path if isinstance(path, TextFile) else TextFile(path)).blocks()

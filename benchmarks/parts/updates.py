@@ -158,10 +158,12 @@ def task_of(arguments):
     from nmt_zoo.data_pipeline.batching import Batching
     from nmt_zoo.data_pipeline.encoded import EncodedCorpus, PairFilter
     from nmt_zoo.data_pipeline.encoding import encode_lines
+    from nmt_zoo.data_pipeline.lines import open_split
     from nmt_zoo.data_pipeline.tokenization import tokenizers
 
     options = options_of(arguments.preset, "files", {})
-    lines = datasets.read_split(datasets.prepare(arguments.dataset, arguments.data_dir)["train"])
+    splits = datasets.prepare(arguments.dataset, arguments.data_dir)
+    lines = [*map(list, open_split(splits["train"]))]
     vocabularies = tokenizers.train_tokenizer("bpe", *lines, vocab_size=arguments.pieces)
     vocabularies = (vocabularies.source, vocabularies.target)
     corpus = EncodedCorpus(*map(encode_lines, vocabularies, lines))

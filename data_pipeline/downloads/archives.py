@@ -15,7 +15,8 @@ from pathlib import Path
 
 from nmt_zoo.common.errors import UserError, printable
 from nmt_zoo.common.files import FilePath, decode_lines, line_blocks
-from nmt_zoo.data_pipeline.downloads.markup import matched_segments, parse_sgml
+from nmt_zoo.data_pipeline.downloads.markup import matched_segments, parse_texts
+from nmt_zoo.data_pipeline.lines import check_lengths
 
 _BLOCK = 1 << 22
 # tarfile raises KeyError at a link that points out of the archive, and RecursionError at links that
@@ -23,6 +24,11 @@ _BLOCK = 1 << 22
 _BROKEN = (OSError, EOFError, KeyError, RecursionError, zlib.error, tarfile.TarError)
 # The beginning of a line of IWSLT's talks that is no plain sentence.
 _OF_TALK = re.compile(r"<(\w+)(?:\s[^<>]*)?>(?:(.*)</\1>)?")
+
+
+def name_of(path: FilePath, member: str) -> str:
+    """Returns the name of a text in messages."""
+    return f"{path}: {member}" if member else str(path)
 
 
 def stream_lines(path: FilePath, member: str = "") -> Iterator[str]:
@@ -35,8 +41,7 @@ def stream_lines(path: FilePath, member: str = "") -> Iterator[str]:
     Example:
         >>> lines = stream_lines("dev.tgz", "dev/newstest2013.en")
     """
-    name = f"{path}: {member}" if member else path
-    number = 1
+    name, number = name_of(path, member), 1
     try:
         with _opened(path, member) as file:
             for block in line_blocks(lambda: file.read(_BLOCK)):
@@ -47,8 +52,6 @@ def stream_lines(path: FilePath, member: str = "") -> Iterator[str]:
         if not Path(path).is_file():
             raise UserError(f"{path}: cannot be read; check the name") from None
         reason = str(error).partition("\n")[0].rstrip(":") or type(error).__name__
-        if isinstance(error, RecursionError):
-            reason = "links that point at each other"
         raise UserError(
             f"{path}: damaged or incomplete ({reason}); remove it and download it again"
         ) from None
@@ -63,16 +66,14 @@ def stream_pairs(
     segment, in the order of the source. Files named `train.tags.` are talks, see `sentences`.
     Raises UserError: as `stream_lines`, or the sides do not match.
     """
-    endings = ".sgm", ".sgml", ".xml"
-    if all(str(member or path).endswith(endings) for path, member in (source, target)):
-        names = _name(source), _name(target)
-        sides = ("\n".join(stream_lines(*side)) for side in (source, target))
-        yield matched_segments(*map(parse_sgml, sides, names), names)
+    names = name_of(*source), name_of(*target)
+    sides, count = [stream_lines(*side) for side in (source, target)], 0
+    if all(name.endswith((".sgm", ".sgml", ".xml")) for name in names):
+        parsed = (parse_texts("\n".join(side), n) for side, n in zip(sides, names, strict=True))
+        yield matched_segments(*(next(iter(kinds.values()))[0] for kinds in parsed), names)
         return
-    sides = [stream_lines(*side) for side in (source, target)]
     if all("/train.tags." in f"/{member or path}" for path, member in (source, target)):
         sides = list(map(sentences, sides))
-    count = 0
     while True:
         blocks = [list(itertools.islice(side, 20_000)) for side in sides]
         if len(blocks[0]) != len(blocks[1]):
@@ -80,10 +81,7 @@ def stream_pairs(
                 count + len(block) + sum(1 for _ in side)
                 for block, side in zip(blocks, sides, strict=True)
             ]
-            raise UserError(
-                f"{_name(source)} has {sizes[0]} lines and {_name(target)} has {sizes[1]}; line n "
-                "of one must translate line n of the other: is one of them incomplete?"
-            )
+            check_lengths(names, sizes)
         if not blocks[0]:
             return
         count += len(blocks[0])
@@ -127,8 +125,3 @@ def _opened(path, member):
             names.append(info.name)
     shown = ", ".join(map(printable, names[:5])) + (", ..." if len(names) > 5 else "")
     raise UserError(f"{path}: has no {member}; it holds {shown or 'nothing'}")
-
-
-def _name(side):
-    path, member = side
-    return f"{path}: {member}" if member else str(path)

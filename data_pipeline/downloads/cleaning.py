@@ -3,7 +3,7 @@
 import collections
 import html.entities
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 # White space other than the plain space, including line separators, and control characters.
 _ODD_SPACES = re.compile(
@@ -13,45 +13,29 @@ _ODD_SPACES = re.compile(
 # that look equal.
 _INVISIBLE = re.compile("[\xad\u200b\u2060\ufeff]")
 _ENTITY = re.compile("&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});")
-_RATIO_SLACK = 10  # Characters added to the shorter side, because short sentences vary more.
-
-
-class CleaningOptions(NamedTuple):
-    """Options of mending text and for dropping pairs. Lengths are in characters; None: no limit.
-
-    `max_characters` is meant for text that is no sentence: sentences of too many tokens for a model
-    are dropped by `data_pipeline.encoded.PairFilter`. `max_length_ratio` limits the ratio of the
-    longer side to the shorter side plus 10; raise it if one language writes words as single
-    characters.
-    """
-
-    max_characters: int | None = 2000
-    max_length_ratio: float | None = 3.0
-    drop_duplicates: bool = True  # keeps only the first of several equal pairs
-    drop_identical: bool = True  # drops pairs whose two sides are equal
-    undo_entities: bool = True  # replaces `&amp;` by `&`, `&#39;` by `'`; once
-
-
-# For corpora that people wrote or chose sentence by sentence: drops only pairs with an empty side.
-KEEP_ALL = CleaningOptions(None, None, drop_duplicates=False, drop_identical=False)
+_MAX_CHARACTERS = 2000  # Longer texts are no sentences.
+_MAX_LENGTH_RATIO = 3.0  # Of the longer side to the shorter side plus `_RATIO_SLACK`.
+_RATIO_SLACK = 10  # Characters, because short sentences vary more.
 
 
 class Cleaner:
     """Cleans a corpus block by block, and counts.
 
     It counts the pairs `read`, `kept` and `dropped` (for each reason), and how often each fault was
-    `mended`, including in pairs dropped later.
+    `mended`, including in pairs dropped later. Pairs with an empty side are dropped; if `filters`,
+    also pairs that are too long, of too unequal lengths, with equal sides, or equal to earlier
+    ones. Sentences of too many tokens are dropped by `data_pipeline.encoded.PairFilter`.
 
     Example:
-        >>> cleaner = Cleaner(CleaningOptions())
+        >>> cleaner = Cleaner()
         >>> cleaner.clean(["A &amp; B", ""], ["A und B", "C"])
         (['A & B'], ['A und B'])
         >>> dict(cleaner.dropped)
         {'a side is empty': 1}
     """
 
-    def __init__(self, options: CleaningOptions):
-        self.options = options
+    def __init__(self, filters: bool = True):
+        self.filters = filters
         self.read = self.kept = 0
         self.dropped = collections.Counter()
         self.mended = collections.Counter()
@@ -62,7 +46,7 @@ class Cleaner:
         if not lines:
             return []
         text = "\n".join(lines)
-        if self.options.undo_entities and "&" in text:
+        if "&" in text:
             text = _ENTITY.sub(self._undone, text)
         text, count = _ODD_SPACES.subn(" ", text)
         self.mended["odd spaces, controls and line separators"] += count
@@ -84,20 +68,12 @@ class Cleaner:
         # An entity such as &#10; would cut the line in two.
         return html.unescape(match[0]).replace("\n", " ")
 
-    def mend_both(
-        self, source_lines: list[str], target_lines: list[str]
-    ) -> tuple[list[str], list[str]]:
-        """Mends both sides and keeps every pair: for validation and test text."""
-        self.read += len(source_lines)
-        self.kept += len(source_lines)
-        return self.mend(source_lines), self.mend(target_lines)
-
     def clean(
-        self, source_lines: list[str], target_lines: list[str]
+        self, source_lines: list[str], target_lines: list[str], *, drops: bool = True
     ) -> tuple[list[str], list[str]]:
-        """Mends both sides and drops the pairs that the options do not allow."""
+        """Mends both sides and, if `drops`, drops bad pairs."""
         pairs = list(zip(self.mend(source_lines), self.mend(target_lines), strict=True))
-        reasons = [self._fault(source, target) for source, target in pairs]
+        reasons = [self._fault(*pair) if drops else None for pair in pairs]
         clean_pairs = [pair for pair, reason in zip(pairs, reasons, strict=True) if not reason]
         self.read += len(pairs)
         self.kept += len(clean_pairs)
@@ -106,34 +82,29 @@ class Cleaner:
 
     def _fault(self, source, target):
         """Returns the reason for dropping a pair, or None."""
-        options = self.options
         if not source or not target:
             return "a side is empty"
-        shorter, longer = len(source), len(target)
-        if shorter > longer:
-            shorter, longer = longer, shorter
-        if options.max_characters and longer > options.max_characters:
-            return f"longer than {options.max_characters:,} characters"
-        if options.max_length_ratio and longer > options.max_length_ratio * (
-            shorter + _RATIO_SLACK
-        ):
-            return f"length ratio above {options.max_length_ratio:g}"
-        if options.drop_identical and source == target:
+        if not self.filters:
+            return None
+        shorter, longer = sorted((len(source), len(target)))
+        if longer > _MAX_CHARACTERS:
+            return f"longer than {_MAX_CHARACTERS:,} characters"
+        if longer > _MAX_LENGTH_RATIO * (shorter + _RATIO_SLACK):
+            return f"length ratio above {_MAX_LENGTH_RATIO:g}"
+        if source == target:
             return "both sides are the same"
-        if options.drop_duplicates:
-            # Among 5 million pairs, the chance of a collision of 64-bit hashes is 1 in a million.
-            key = hash((source, target))
-            if key in self._seen:
-                return "seen before"
-            self._seen.add(key)
+        # Among 5 million pairs, the chance of a collision of 64-bit hashes is 1 in a million.
+        key = hash((source, target))
+        if key in self._seen:
+            return "seen before"
+        self._seen.add(key)
         return None
 
-
-def summary(cleaner: Cleaner) -> dict[str, Any]:
-    """Returns the counts of a `Cleaner` as a dict for JSON."""
-    return {
-        "read": cleaner.read,
-        "kept": cleaner.kept,
-        "dropped": dict(cleaner.dropped.most_common()),
-        "mended": {what: count for what, count in cleaner.mended.most_common() if count},
-    }
+    def summary(self) -> dict[str, Any]:
+        """Returns the counts as a dict for JSON."""
+        return {
+            "read": self.read,
+            "kept": self.kept,
+            "dropped": dict(self.dropped.most_common()),
+            "mended": {what: count for what, count in self.mended.most_common() if count},
+        }

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath, atomic_path, check_writable, write_text
 from nmt_zoo.common.progress import Progress
-from nmt_zoo.data_pipeline.downloads.archives import stream_pairs
-from nmt_zoo.data_pipeline.downloads.cleaning import Cleaner, CleaningOptions, summary
+from nmt_zoo.data_pipeline.downloads.archives import name_of, stream_pairs
+from nmt_zoo.data_pipeline.downloads.cleaning import Cleaner
 from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
 
 SPLITS = ("train", "valid", "test")
-_VERSION = 1  # To be raised when the same definition makes other files than before.
+_VERSION = 2  # To be raised when the same definition makes other files than before.
 
 
 class Split(NamedTuple):
@@ -34,6 +34,9 @@ class Text(NamedTuple):
     file: RemoteFile  # text, text in gzip (`.gz`), or a tar archive, compressed or not
     member: str = ""  # of the archive; "" if `file` is not an archive
 
+    def __str__(self):
+        return name_of(self.file.path, self.member)
+
 
 class Corpus(NamedTuple):
     """A parallel corpus that is published as files.
@@ -51,7 +54,7 @@ class Corpus(NamedTuple):
     size: str  # one line: number of pairs, and bytes to download
     licence: str  # one line
     citation: str  # one line: papers to cite
-    cleaning: CleaningOptions = CleaningOptions()  # how training text is mended and filtered
+    filters: bool = True  # whether training text is filtered, see `Cleaner`; False: written by hand
     valid_every: int = 0
 
     def files(self) -> list[RemoteFile]:
@@ -84,18 +87,24 @@ class Corpus(NamedTuple):
             downloads.fetch(self.files())
             # An old report must not describe the new files while they are written.
             report_path.unlink(missing_ok=True)
-            report = {"definition": definition, "rules": self.cleaning._asdict()}
+            report = {"definition": definition, "filters": self.filters}
             report |= {name: _write(self, name, s, downloads) for name, s in splits.items()}
             report["bytes"] = _sizes(splits)
             write_text(report_path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
-        _tell(report, splits)
+        for name, split in splits.items():
+            counts = report[name]
+            lines = [
+                f"{split.source} and {split.target}: {counts['kept']:,} of {counts['read']:,} pairs"
+            ]
+            lines += [f"  {n}: {_counts(counts[n])}" for n in ("dropped", "mended") if counts[n]]
+            print("\n".join(lines), file=sys.stderr, flush=True)
         return splits
 
 
 def _write(corpus, name, split, downloads):
     """Writes one split; returns its report."""
-    total, parts, number = Cleaner(corpus.cleaning), [], 0
-    is_training_text = name == "train" or (name == "valid" and corpus.valid_every)
+    cleaner, parts, number = Cleaner(corpus.filters), [], 0
+    is_training_text = name == "train" or bool(name == "valid" and corpus.valid_every)
     with (
         atomic_path(split.source) as source_path,
         atomic_path(split.target) as target_path,
@@ -104,25 +113,25 @@ def _write(corpus, name, split, downloads):
         Progress(f"preparing {name}", None, "pairs") as progress,
     ):
         for pair in corpus.pairs(name):
-            before = total.read, total.kept
+            before = cleaner.read, cleaner.kept
             sides = [(downloads.path(text.file), text.member) for text in pair]
             for whole in stream_pairs(*sides):
                 block = _share(corpus, name, whole, number)
                 number += len(whole[0])
-                lines = total.clean(*block) if is_training_text else total.mend_both(*block)
+                lines = cleaner.clean(*block, drops=is_training_text)
                 for file, side in zip((source_file, target_file), lines, strict=True):
                     file.write("".join(f"{line}\n" for line in side).encode())
                 progress.update(len(block[0]))
-            came, stayed = total.read - before[0], total.kept - before[1]
-            parts.append({"of": [_place(text) for text in pair], "read": came, "kept": stayed})
-        if not total.kept:
+            counts = {"read": cleaner.read - before[0], "kept": cleaner.kept - before[1]}
+            parts.append({"of": [*map(str, pair)], **counts})
+        if not cleaner.kept:
+            texts = ", ".join(map(str, itertools.chain(*corpus.pairs(name))))
             raise UserError(
-                f"{split.source}: none of {total.read:,} pairs is "
-                f"left{': ' * bool(total.dropped)}{_counts(total.dropped)}; check the cleaning "
-                "rules of this corpus, and "
-                f"{', '.join(origin for part in parts for origin in part['of'])}"
+                f"{split.source}: none of {cleaner.read:,} pairs is "
+                f"left{': ' * bool(cleaner.dropped)}{_counts(cleaner.dropped)}; check the cleaning "
+                f"rules of this corpus, and {texts}"
             )
-    return {**summary(total), "parts": parts}
+    return {**cleaner.summary(), "parts": parts}
 
 
 def _share(corpus, name, block, number):
@@ -141,7 +150,7 @@ def _fingerprint(corpus):
         for name, pairs in zip(SPLITS, (corpus.train, corpus.valid, corpus.test), strict=True)
     }
     held_out = [corpus.valid_every] if corpus.valid_every else []
-    definition = json.dumps([_VERSION, corpus.languages, corpus.cleaning, splits, *held_out])
+    definition = json.dumps([_VERSION, corpus.languages, corpus.filters, splits, *held_out])
     return hashlib.sha256(definition.encode()).hexdigest()[:32]
 
 
@@ -160,22 +169,5 @@ def _sizes(splits):
     return {path.name: path.stat().st_size for split in splits.values() for path in split}
 
 
-def _tell(report, splits):
-    """Prints the paths of the files, and how much was read, dropped and mended."""
-    for name, split in splits.items():
-        counts = report[name]
-        print(
-            f"{split.source} and {split.target}: {counts['kept']:,} of {counts['read']:,} pairs",
-            file=sys.stderr,
-        )
-        for what in ("dropped", "mended"):
-            if counts[what]:
-                print(f"  {what}: {_counts(counts[what])}", file=sys.stderr, flush=True)
-
-
 def _counts(counts):
     return ", ".join(f"{count:,} {what}" for what, count in counts.items())
-
-
-def _place(text):
-    return f"{text.file.path}: {text.member}" if text.member else text.file.path

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath, open_source, read_lines
-from nmt_zoo.data_pipeline.downloads.cleaning import KEEP_ALL, Cleaner
+from nmt_zoo.data_pipeline.downloads.cleaning import Cleaner
 
 Texts: TypeAlias = dict[tuple[str, str], str]  # {(document, segment): text}
 SOURCE, REFERENCE, TRANSLATION = "source", "reference", "translation"
@@ -84,7 +84,7 @@ def read_texts(path: FilePath, kind: str) -> list[Texts]:
     if kind not in kinds and len(kinds) > 1:
         raise UserError(f"{path}: holds {' and '.join(filter(None, kinds))}; expected a {kind}")
     texts = kinds[kind] if kind in kinds else next(iter(kinds.values()))
-    mend = Cleaner(KEEP_ALL).mend
+    mend = Cleaner().mend
     return [dict(zip(text, mend(list(text.values())), strict=True)) for text in texts]
 
 
@@ -104,14 +104,6 @@ def read_text(path: FilePath, kind: str) -> Texts:
             "its own"
         )
     return texts[0]
-
-
-def parse_sgml(text: str, name: FilePath) -> Texts:
-    """Parses a test set that holds one text, as `parse_texts`."""
-    parsed = [one_text for texts in parse_texts(text, name).values() for one_text in texts]
-    if len(parsed) > 1:
-        raise UserError(f"{name}: holds {len(parsed)} texts; expected one")
-    return parsed[0]
 
 
 def parse_texts(text: str, name: FilePath) -> dict[str, list[Texts]]:

@@ -4,11 +4,9 @@ Neither `pooch` nor `keras.utils.get_file` resumes a broken download, which take
 what they have besides takes as many lines to call as to write.
 """
 
-import contextlib
 import hashlib
 import http.client
 import os
-import shutil
 import sys
 import time
 import urllib.error
@@ -33,7 +31,7 @@ class RemoteFile(NamedTuple):
     """A file of a corpus and its addresses; None for a size or a checksum that is not known."""
 
     path: str  # below the folder of downloads, such as "wmt14/test-full.tgz"
-    addresses: tuple[str, ...]  # of the same bytes, tried in this order
+    addresses: tuple[str, ...]  # at least one, of the same bytes; tried in this order
     size: int | None = None  # bytes
     checksum: str | None = None  # "sha256:..." or "md5:..." in hexadecimal digits
 
@@ -68,12 +66,11 @@ class Downloads(NamedTuple):
             if file not in missing:
                 self._check_own(file)
         if missing and self.offline:
-            wanted = ", ".join(f"{self.path(f)} (of {_origin(f)})" for f in missing)
+            wanted = ", ".join(f"{self.path(f)} (of {f.addresses[0]})" for f in missing)
             raise UserError(
                 f"--offline, but these files are missing: {wanted}; put them there, or leave out "
                 "--offline"
             )
-        self._check_room(missing)
         for file in missing:
             self._download(file)
         return [self.path(file) for file in files]
@@ -91,46 +88,43 @@ class Downloads(NamedTuple):
         if fault:
             raise UserError(
                 f"{self.path(file)}: {fault}; it is damaged, or another file; remove it to "
-                f"download it again, or replace it by the one of {_origin(file)}"
-            )
-
-    def _check_room(self, files):
-        needed = sum(max((f.size or 0) - _size(_part(self.path(f))), 0) for f in files)
-        folder = Path(self.folder).absolute()
-        free = shutil.disk_usage(next(p for p in (folder, *folder.parents) if p.exists())).free
-        if needed > free:
-            raise UserError(
-                f"{self.folder}: the downloads need {needed / _MB:,.0f} MB and {free / _MB:,.0f} "
-                "MB are free; make room, or give another --data_dir"
+                f"download it again, or replace it by the one of {file.addresses[0]}"
             )
 
     def _download(self, file):
-        path = self.path(file)
+        path, failures = self.path(file), []
         mirrors = [f"{self.mirror.rstrip('/')}/{file.path}"] if self.mirror else []
-        failures = []
-        with _locked(_part(path)) as part:
+        part_path = path.with_name(f"{path.name}.part")
+        with locked_file(
+            part_path,
+            part_path,
+            advice="give another --data_dir",
+            busy="another process is downloading it; wait for it",
+        ) as part:
             if path.exists():  # Another process was faster.
-                return
+                return part_path.unlink()
             if not file.checksum:
                 part.truncate(0)  # Without a checksum, parts of two versions could be joined.
             for address in (*mirrors, *file.addresses):
                 failure = self._failure(file, part, address)
                 if not failure:
-                    os.replace(_part(path), path)
+                    os.replace(part_path, path)
                     return
-                failures.append(f"{printable(address)}: {_shown(failure)}")
-                _say(failures[-1])
+                failures.append(_shown(address, failure))
+                print(failures[-1], file=sys.stderr, flush=True)
+            if not _size(part):
+                part_path.unlink()
         raise UserError(
-            f"{file.path} cannot be downloaded: {'; '.join(failures) or 'it has no address'}; "
-            "check the network, http_proxy and https_proxy and run the same command again, or put "
-            f"the file at {path}, or give the address of a copy as --mirror"
+            f"{file.path} cannot be downloaded: {'; '.join(failures)}; check the network, "
+            "http_proxy and https_proxy and run the same command again, or put the file at "
+            f"{path}, or give the address of a copy as --mirror"
         )
 
     def _failure(self, file, part, address):
         """Receives a file from an address; returns the reason of a failure, or None."""
         attempt = 0
         while True:
-            size = _size(part.name)
+            size = _size(part)
             try:
                 _receive(address, file, part, self.timeout)
                 reason = _fault(part.name, file)
@@ -150,11 +144,12 @@ class Downloads(NamedTuple):
                 return str(error)
             except (OSError, http.client.HTTPException) as error:
                 reason = str(getattr(error, "reason", "") or error) or type(error).__name__
-            attempt = 1 if _size(part.name) > size else attempt + 1
+            attempt = 1 if _size(part) > size else attempt + 1
             if attempt >= self.attempts:
                 return reason
             wait = self.delay * 2 ** (attempt - 1)
-            _say(f"{printable(address)}: {_shown(reason)}; trying again in {wait:g} s")
+            shown = _shown(address, reason)
+            print(f"{shown}; trying again in {wait:g} s", file=sys.stderr, flush=True)
             time.sleep(wait)
 
 
@@ -163,13 +158,13 @@ def _receive(address, file, part, timeout):
 
     `OSError`, `HTTPException` or `ValueError`: there is no connection, or it broke.
     """
-    size = _size(part.name)
+    size = _size(part)
     if file.size and size >= file.size:
         return
     request = urllib.request.Request(address, headers={"Range": f"bytes={size}-"} if size else {})
     with urllib.request.build_opener().open(request, timeout=timeout) as response:
         if size and not response.headers.get("Content-Range", "").startswith(f"bytes {size}-"):
-            _say(f"{address}: cannot resume a download; starting again")
+            print(f"{address}: cannot resume a download; starting again", file=sys.stderr)
             part.truncate(0)
             size = 0
         length = response.headers.get("Content-Length") or ""
@@ -223,42 +218,11 @@ def _fault(path, file):
     return None
 
 
-def _origin(file):
-    return file.addresses[0] if file.addresses else "no known address"
+def _size(part):
+    return os.fstat(part.fileno()).st_size
 
 
-def _part(path):
-    return path.with_name(f"{path.name}.part")
-
-
-def _size(path):
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
-
-
-@contextlib.contextmanager
-def _locked(path):
-    """Yields a file locked and opened for appending; removes it afterwards if it is empty."""
-    with locked_file(
-        path,
-        path,
-        advice="give another --data_dir",
-        busy="another process is downloading it; wait for it",
-    ) as file:
-        try:
-            yield file
-        finally:
-            if _size(path) == 0:
-                path.unlink(missing_ok=True)
-
-
-def _shown(reason):
-    """Shortens a server's message and escapes its control characters."""
+def _shown(address, reason):
+    """Names the reason of a failure; shortens a server's message, and escapes its controls."""
     short = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}..."
-    return printable(short)
-
-
-def _say(text):
-    print(text, file=sys.stderr, flush=True)
+    return f"{printable(address)}: {printable(short)}"

@@ -11,7 +11,7 @@ from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
 from nmt_zoo.data_pipeline.tokenization.altered_pairs import AlteredPairs
 from nmt_zoo.data_pipeline.tokenization.bpe_dropout import BpeDropout
 
-_TOKENS_AT_ONCE = 1 << 16
+_PAIRS_AT_ONCE = 2000
 
 
 class EpochText(NamedTuple):
@@ -63,19 +63,11 @@ class EpochText(NamedTuple):
 def _parts(corpus):
     """Yields (number of the first pair, `EncodedCorpus` of consecutive pairs)."""
     ends = [np.cumsum(side.lengths, dtype=np.int64) for side in corpus]
-    longer = np.maximum(*ends)
-    first, begins = 0, [0, 0]
-    while first < corpus.num_pairs:
-        limit = max(begins) + _TOKENS_AT_ONCE
-        last = max(first + 1, int(np.searchsorted(longer, limit, side="right")))
-        bounds = [slice(begin, int(end[last - 1])) for begin, end in zip(begins, ends, strict=True)]
-        yield (
-            first,
-            EncodedCorpus(
-                *(
-                    EncodedSide(np.asarray(side.ids[bound]), side.lengths[first:last])
-                    for side, bound in zip(corpus, bounds, strict=True)
-                )
-            ),
+    for first in range(0, corpus.num_pairs, _PAIRS_AT_ONCE):
+        pairs = slice(first, first + _PAIRS_AT_ONCE)
+        begins = (end[first] - side.lengths[first] for side, end in zip(corpus, ends, strict=True))
+        sides = (
+            EncodedSide(np.asarray(side.ids[begin : end[pairs][-1]]), side.lengths[pairs])
+            for side, begin, end in zip(corpus, begins, ends, strict=True)
         )
-        first, begins = last, [bound.stop for bound in bounds]
+        yield first, EncodedCorpus(*sides)

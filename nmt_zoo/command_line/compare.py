@@ -30,9 +30,8 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, write_json, write_text
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.configuration.options import AUTO
-from nmt_zoo.data_pipeline.input_text import open_text
+from nmt_zoo.data_pipeline.input_text import open_text, other_translation
 from nmt_zoo.data_pipeline.lines import open_target
-from nmt_zoo.data_pipeline.test_sets import other_translation
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.decoding.alignment.parallel_text import ParallelText
 from nmt_zoo.decoding.comparison.page import comparison_page, sentence_html

@@ -31,6 +31,7 @@ import numpy as np
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath, check_folder, read_lines, write_text
+from nmt_zoo.common.locks import RunLock
 from nmt_zoo.common.memory import available_bytes, in_words
 from nmt_zoo.configuration.options import LENGTH_PENALTY, MAX_LENGTH_PENALTY
 from nmt_zoo.data_pipeline.tokenization.languages import Languages, of_languages
@@ -38,7 +39,6 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, PAD_ID
 from nmt_zoo.model_directory.configuration import FORMAT, read_configuration
 from nmt_zoo.model_directory.metrics import Record, append_record, keep_records, read_records, sync
-from nmt_zoo.model_directory.run_lock import RunLock
 from nmt_zoo.model_directory.weight_files import (
     Arrays,
     DamagedError,
@@ -257,7 +257,7 @@ class ModelDirectory:
         """
         self._check_best_exists()
         try:
-            return self._read_best()
+            return read_archive(self.best_path)
         except DamagedError as error:
             raise DamagedError(
                 f"{error}; run the train.py command of this directory again to restore it from a "
@@ -321,20 +321,11 @@ class ModelDirectory:
         if not self.best_path.exists():
             return None
         try:
-            return self._read_best()[1]
+            return read_archive(self.best_path)[1]
         except DamagedError as error:
             print(f"{error}: set aside", file=sys.stderr, flush=True)
             self.best_path.replace(self.best_path.with_suffix(".damaged"))
             return None
-
-    def _read_best(self):
-        arrays, state = read_archive(self.best_path)
-        for name in ("step", "perplexity", "bleu"):
-            if type(state.get(name, 0)) not in (int, float):
-                raise DamagedError(f"{self.best_path}: damaged or unreadable (no number: {name})")
-        if not isinstance(state.get("averaged_steps", []), list):
-            raise DamagedError(f"{self.best_path}: damaged or unreadable (no list: averaged_steps)")
-        return arrays, state
 
     # Checkpoints
 

@@ -25,7 +25,7 @@ from tests.odd_text import ODDITIES
 # Fixtures that give a folder or a trained vocabulary do not change between examples.
 settings.register_profile(
     "odd",
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     derandomize=True,
     database=None,

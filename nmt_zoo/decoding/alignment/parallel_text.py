@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from nmt_zoo.data_pipeline.datasets import Split, open_joined
-from nmt_zoo.data_pipeline.lines import open_split
+from nmt_zoo.data_pipeline.lines import open_joined, open_split
 from nmt_zoo.data_pipeline.text_form import split_words
 
 
@@ -30,7 +29,7 @@ class ParallelText(NamedTuple):
         Raises UserError as `open_split` and `open_joined`.
         """
         if target_path:
-            return cls((source_path, target_path), open_split(Split(source_path, target_path)))
+            return cls((source_path, target_path), open_split((source_path, target_path)))
         return cls((source_path, source_path), open_joined(source_path))
 
     def in_memory(self) -> "ParallelText":

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.eager import context  # Nothing public does the same.
 
-from nmt_zoo.common.tensorflow_private import context
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, Vocabulary
 from nmt_zoo.decoding.search.beam_search import beam_search
 from nmt_zoo.decoding.search.compiled import OPTIONS, CompiledSearch, Programs, size_for

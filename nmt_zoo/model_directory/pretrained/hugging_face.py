@@ -34,29 +34,10 @@ _KINDS = {
     "mbart": {"positions": "learned", "norm": "pre", "norm_embeddings": True},
 }
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
-# Fields of config.json that shape a model, and those that say nothing of what it computes.
 _SIZES = (
     *("d_model", "vocab_size", "encoder_layers", "decoder_layers", "encoder_attention_heads"),
     *("decoder_attention_heads", "encoder_ffn_dim", "decoder_ffn_dim", "max_position_embeddings"),
     *("pad_token_id", "eos_token_id", "decoder_start_token_id"),
-)
-_READ = (
-    *("model_type", "activation_function", "scale_embedding", "dropout", "attention_dropout"),
-    *("activation_dropout", "share_encoder_decoder_embeddings", "decoder_vocab_size"),
-)
-_WITHOUT_EFFECT = (
-    *("_name_or_path", "_num_labels", "architectures", "torch_dtype", "dtype", "init_std"),
-    *("transformers_version", "use_cache", "is_encoder_decoder", "num_hidden_layers", "id2label"),
-    *("encoder_layerdrop", "decoder_layerdrop", "classif_dropout", "classifier_dropout"),
-    *("label2id", "num_labels", "tokenizer_class", "bos_token_id", "unk_token_id", "output_past"),
-    *("gradient_checkpointing", "max_length", "min_length", "num_beams", "length_penalty"),
-    *("early_stopping", "bad_words_ids", "forced_bos_token_id", "forced_eos_token_id", "prefix"),
-    *("force_bos_token_to_be_generated", "no_repeat_ngram_size", "task_specific_params"),
-    *("static_position_embeddings", "extra_pos_embeddings", "normalize_before", "add_bias_logits"),
-    *("normalize_embedding", "add_final_layer_norm", "do_blenderbot_90_layernorm"),
-    *("renormalize_logits", "sep_token_id", "cls_token_id", "return_dict", "output_attentions"),
-    *("output_hidden_states", "torchscript", "is_decoder", "add_cross_attention"),
-    *("tie_word_embeddings", "tie_encoder_decoder", "_from_model_config", "mbart_max_length"),
 )
 _SUBLAYERS = {
     "encoder": {"self_attn_layer_norm": "around_attention/norm"},
@@ -125,18 +106,13 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], list[Listed], Arrays]:
 def settings_of(config: dict[str, Any], path: Path) -> dict[str, Any]:
     """Returns the settings of our `Transformer` for a config.json, whose path errors name.
 
-    Raises UserError: a model of another kind, an unknown field, or a value out of its range.
+    Fields that Hugging Face's models of the kind do not read have no effect here either.
+    Raises UserError: a model of another kind, or a value out of its range.
     """
     kind = config.get("model_type")
     if kind not in _KINDS:
         raise UserError(
             f"{path}: a model of the type {kind!r}; expected one of {', '.join(_KINDS)}"
-        )
-    unknown = [n for n in config if n not in (*_SIZES, *_READ, *_WITHOUT_EFFECT)]
-    if unknown:
-        raise UserError(
-            f"{path}: unknown fields: {', '.join(map(repr, unknown[:5]))}; a model that has them "
-            "may compute something else, so it is not read"
         )
     for name in _SIZES:
         if type(config.get(name)) is not int or not 0 <= config[name] <= _LARGEST:
@@ -359,13 +335,7 @@ def named_as_ours(
         raise UserError(f"{folder}: final_logits_bias has {bias.size} numbers, not {len(table)}")
     weights["output_bias"] = bias.reshape(-1)[rows]
     weights["output_bias"][entries[-1].never] = MASKED
-    for side, start in (("encoder", "source_input"), ("decoder", "target_input")):
-        _take_positions(left, weights, f"model.{side}", start, settings, folder)
-        _take_layers(left, weights, side, settings[f"num_{side}_layers"], folder)
-        if settings.get("norm_embeddings"):
-            _take_pair(left, weights, f"model.{side}.layernorm_embedding", f"{start}/norm", folder)
-        if settings["norm"] == "pre":
-            _take_pair(left, weights, f"model.{side}.layer_norm", f"{side}/norm", folder)
+    _take_layers(left, weights, settings, folder)
     if left:
         names = ", ".join(sorted(left)[:3])
         raise UserError(f"{folder}: tensors that no known model has: {names}; it is not read")
@@ -396,27 +366,32 @@ def _take(tensors, name, folder):
     return tensors.pop(name)
 
 
-def _take_positions(left, weights, theirs, ours, settings, folder):
-    vectors = left.pop(f"{theirs}.embed_positions.weight", None)
-    if settings["positions"] == "learned":
-        if vectors is None:
-            raise UserError(f"{folder}: no tensor {theirs}.embed_positions.weight")
-        weights[f"{ours}/positions/vectors"] = vectors[2:]  # fairseq counts positions from 2.
-    left.pop(f"{theirs}.embed_positions.weights", None)  # Sinusoids, which are computed here.
+def _take_layers(left, weights, settings, folder):
+    """Moves all tensors but embeddings and the bias of the output."""
+    for side, start in (("encoder", "source_input"), ("decoder", "target_input")):
+        theirs = f"model.{side}.embed_positions.weight"
+        if settings["positions"] == "learned":  # fairseq counts positions from 2.
+            weights[f"{start}/positions/vectors"] = _take(left, theirs, folder)[2:]
+        for sinusoids in (theirs, f"{theirs}s"):  # They are computed here.
+            left.pop(sinusoids, None)
+    for theirs, ours in _names(settings).items():
+        weight, bias = (_take(left, f"{theirs}.{name}", folder) for name in ("weight", "bias"))
+        if ours.endswith("norm"):
+            weights[f"{ours}/gamma"], weights[f"{ours}/beta"] = weight, bias
+        else:
+            weights[f"{ours}/kernel"], weights[f"{ours}/bias"] = np.transpose(weight), bias
 
 
-def _take_layers(left, weights, side, count, folder):
-    parts = {**_PARTS, **_SUBLAYERS[side]}
-    for layer in range(count):
-        for theirs, ours in parts.items():
-            if side == "decoder" or not theirs.startswith("encoder_attn"):
-                name = f"model.{side}.layers.{layer}.{theirs}"
-                _take_pair(left, weights, name, f"{side}/layer_{layer}/{ours}", folder)
-
-
-def _take_pair(left, weights, theirs, ours, folder):
-    weight, bias = (_take(left, f"{theirs}.{name}", folder) for name in ("weight", "bias"))
-    if ours.endswith("norm"):
-        weights[f"{ours}/gamma"], weights[f"{ours}/beta"] = weight, bias
-    else:
-        weights[f"{ours}/kernel"], weights[f"{ours}/bias"] = np.transpose(weight), bias
+def _names(settings):
+    """Returns {name of a product or a normalisation on the hub: our name}."""
+    names = {}
+    for side, start in (("encoder", "source_input"), ("decoder", "target_input")):
+        for layer in range(settings[f"num_{side}_layers"]):
+            for theirs, ours in {**_PARTS, **_SUBLAYERS[side]}.items():
+                if side == "decoder" or not theirs.startswith("encoder_attn"):
+                    names[f"model.{side}.layers.{layer}.{theirs}"] = f"{side}/layer_{layer}/{ours}"
+        if settings.get("norm_embeddings"):
+            names[f"model.{side}.layernorm_embedding"] = f"{start}/norm"
+        if settings["norm"] == "pre":
+            names[f"model.{side}.layer_norm"] = f"{side}/norm"
+    return names

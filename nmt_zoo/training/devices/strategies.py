@@ -10,11 +10,11 @@ import os
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.eager import context  # Nothing public does the same.
 
 from nmt_zoo.common import process
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.tensorflow_private import context
 from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.devices.replicas import Replicas
 from nmt_zoo.training.ways.catalogue import WAYS

@@ -6,20 +6,8 @@ import re
 import pytest
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.data_pipeline.datasets import open_joined, prepare, read_split
-from nmt_zoo.data_pipeline.downloads.corpora import Split
-
-
-@pytest.fixture
-def split(tmp_path):
-    split = Split(tmp_path / "x.en", tmp_path / "x.de")
-    split.source.write_bytes("one\u2028\r\ntwo\n\n".encode())
-    split.target.write_bytes(b"eins\nzwei\ndrei")
-    return split
-
-
-def test_both_sides_are_read_line_by_line(split):
-    assert read_split(split) == (["one\u2028", "two", ""], ["eins", "zwei", "drei"])
+from nmt_zoo.data_pipeline.datasets import prepare
+from nmt_zoo.data_pipeline.lines import open_joined, open_split
 
 
 def test_the_demo_corpus_is_written_where_it_is_missing_or_another(tmp_path):
@@ -39,14 +27,11 @@ def lists_of(path):
 
 def test_both_sides_of_one_file_are_read_as_of_two(tmp_path):
     path = tmp_path / "both"
-    path.write_bytes(b"ein Haus ||| a house\r\n a|||b  ||| \tx \n||| y\nz |||\n|||\n")
-    assert lists_of(path) == (["ein Haus", "a|||b", "", "z", ""], ["a house", "x", "y", "", ""])
-
-
-def test_a_no_break_space_beside_the_separator_stays_in_its_side(tmp_path):
-    path = tmp_path / "both"
-    path.write_text("\u00a0 a dog ||| ein Hund\u3000\n", encoding="utf-8")
-    assert lists_of(path) == (["\u00a0 a dog"], ["ein Hund\u3000"])
+    path.write_bytes(
+        "ein Haus ||| a house\r\n a|||b  ||| \tx \n||| y\nz |||\n|||\n\xa0 ||| c".encode()
+    )
+    expected = ["ein Haus", "a|||b", "", "z", "", "\xa0"], ["a house", "x", "y", "", "", "c"]
+    assert lists_of(path) == expected
 
 
 @pytest.mark.parametrize(
@@ -65,15 +50,10 @@ def test_a_line_without_two_sides_is_named(tmp_path, text, expected):
         lists_of(path)
 
 
-@pytest.fixture
-def tabbed(tmp_path):
+def test_a_file_with_tabs_is_both_sides(tmp_path, monkeypatch):
     path = tmp_path / "pairs.tsv"
     path.write_bytes("\ufeffone\teins\r\n\ttwo words\n\u2028\tdrei".encode())
-    return str(path)
-
-
-def test_a_file_with_tabs_is_both_sides(tabbed, monkeypatch):
-    expected = ["one", "", "\u2028"], ["eins", "two words", "drei"]
-    assert read_split(Split(tabbed, tabbed)) == expected
-    monkeypatch.setattr("nmt_zoo.data_pipeline.lines._BLOCK_BYTES", 5)
-    assert read_split(Split(tabbed, tabbed)) == expected
+    for size in (5, 100):
+        monkeypatch.setattr("nmt_zoo.data_pipeline.lines._BLOCK_BYTES", size)
+        sides = map(list, open_split((path, path)))
+        assert [*sides] == [["one", "", "\u2028"], ["eins", "two words", "drei"]]

@@ -63,16 +63,11 @@ def same_batches(one, other):
 
 
 @pytest.mark.parametrize("seed", [None, 0])
-def test_every_pair_is_batched_once_duplicates_included(corpus, seed):
-    seen = seen_pairs(arrays(batches(corpus, Batching(BUDGET), seed=seed)))
-    expected = [(tuple(s), tuple(t)) for s, t in pairs_of(corpus)]
-    assert max(collections.Counter(expected).values()) >= 2
-    assert seen == collections.Counter(expected)
-
-
-@pytest.mark.parametrize("seed", [None, 0])
-def test_rows_end_in_eos_and_only_padding_follows(corpus, seed):
-    for batch in arrays(batches(corpus, Batching(BUDGET), seed=seed)):
+def test_every_pair_is_batched_once_ends_in_eos_and_only_padding_follows(corpus, seed):
+    found = arrays(batches(corpus, Batching(BUDGET), seed=seed))
+    expected = collections.Counter((tuple(s), tuple(t)) for s, t in pairs_of(corpus))
+    assert max(expected.values()) >= 2 and seen_pairs(found) == expected
+    for batch in found:
         assert set(batch) == {"source_ids", "target_ids"}
         for ids in batch.values():
             assert ids.dtype == np.int32
@@ -83,18 +78,13 @@ def test_rows_end_in_eos_and_only_padding_follows(corpus, seed):
             assert real.any(axis=0).all()  # The batch is no wider than its longest row.
 
 
-@pytest.mark.parametrize(("seed", "static"), [(None, False), (0, False), (0, True)])
+@pytest.mark.parametrize(("seed", "static"), [(None, False), (0, True)])
 def test_resumed_epoch_is_the_tail_of_the_whole(corpus, longest, seed, static):
     plan = {"batching": Batching(BUDGET, longest=longest if static else 0), "seed": seed}
     whole = arrays(batches(corpus, **plan, epoch=2))
-    for first in (0, 1, 10, len(whole) - 1, len(whole)):
+    for first in (1, len(whole)):
         tail = arrays(batches(corpus, **plan, epoch=2, first_batch=first))
         assert same_batches(tail, whole[first:])
-
-
-def test_batches_can_be_gone_through_twice(corpus):
-    dataset = batches(corpus, Batching(BUDGET))
-    assert same_batches(arrays(dataset), arrays(dataset))
 
 
 def test_static_batches_have_the_planned_shapes_and_every_pair_once(corpus, longest):
@@ -105,9 +95,8 @@ def test_static_batches_have_the_planned_shapes_and_every_pair_once(corpus, long
     assert seen_pairs(found) == seen_pairs(arrays(batches(corpus, Batching(BUDGET))))
 
 
-@pytest.mark.parametrize("static", [False, True])
-def test_workers_see_every_pair_once_and_can_resume(corpus, longest, static):
-    batching = Batching(BUDGET, longest=longest if static else 0, num_workers=3)
+def test_workers_see_every_pair_once_and_can_resume(corpus, longest):
+    batching = Batching(BUDGET, longest=longest, num_workers=3)
     plan = plan_batches(corpus, batching, seed=0)
     shares = [plan.select(np.arange(worker, plan.batch_sizes.size, 3)) for worker in range(3)]
     parts = [arrays(dataset_of(corpus, share)) for share in shares]
@@ -129,12 +118,12 @@ def test_mixture_is_batched_as_often_as_asked_for(corpus):
     assert pairs == expected
 
 
-def test_corpus_in_memory_is_batched_as_that_of_files(corpus):
+def test_corpus_in_memory_is_batched_as_that_of_files_and_again(corpus):
     copied = EncodedCorpus(*(EncodedSide(*map(np.array, side)) for side in corpus))
     assert not isinstance(copied.source.ids, np.memmap)
-    assert same_batches(
-        arrays(batches(copied, Batching(BUDGET))), arrays(batches(corpus, Batching(BUDGET)))
-    )
+    dataset = batches(copied, Batching(BUDGET))
+    expected = arrays(batches(corpus, Batching(BUDGET)))
+    assert same_batches(arrays(dataset), expected) and same_batches(arrays(dataset), expected)
 
 
 def test_a_corpus_may_have_more_than_2_to_the_31_tokens(tmp_path):

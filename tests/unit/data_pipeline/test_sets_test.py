@@ -5,8 +5,8 @@ import re
 import pytest
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.input_text import other_translation, reference_texts, source_text
 from nmt_zoo.data_pipeline.lines import open_split
-from nmt_zoo.data_pipeline.test_sets import other_translation, reference_texts, source_text
 
 SGML = """<srcset setid="x" srclang="any">
 <doc docid="a"><p>

@@ -5,12 +5,12 @@ import tempfile
 import pytest
 
 from nmt_zoo.common.files import write_lines
-from nmt_zoo.data_pipeline.datasets import prepare, read_split
+from nmt_zoo.data_pipeline.datasets import prepare
 from nmt_zoo.data_pipeline.lines import open_split
 from nmt_zoo.data_pipeline.text_checks import text_warnings
 
 with tempfile.TemporaryDirectory() as data_dir:
-    PAIRS = list(zip(*read_split(prepare("demo", data_dir)["train"]), strict=True))
+    PAIRS = list(zip(*open_split(prepare("demo", data_dir)["train"]), strict=True))
     PAIRS = [pair for pair in PAIRS if len(pair[0].split()) > 4][:900]
 TRAIN, VALID = PAIRS[:700], PAIRS[700:]
 ENGLISH, GERMAN = map(list, zip(*TRAIN, strict=True))
@@ -39,14 +39,11 @@ def without(lines, number):
     return lines[:number] + lines[number + 1 :] + lines[:1]
 
 
-@pytest.mark.parametrize("train, valid", [(TRAIN, VALID), (turned(TRAIN), turned(VALID))])
-def test_nothing_is_said_about_a_sound_text(train, valid, tmp_path):
-    assert found(tmp_path, train, valid) == []
+def test_nothing_is_said_about_a_sound_text(tmp_path):
+    assert found(tmp_path, turned(TRAIN), turned(VALID)) == []
 
 
 CHANGED = [(f'"{source.upper()}"', target) for source, target in VALID[:20]]
-STRANGE = {ord(vowel): vowel + "q" for vowel in "aeiou"}
-OTHER_WORDS = [(source.translate(STRANGE), target) for source, target in VALID]
 FAULTS = {
     "repetitions": (
         [*TRAIN, *VALID[4:34], *TRAIN[7:107], *CHANGED],
@@ -62,7 +59,6 @@ FAULTS = {
         "the target is in another script than elsewhere (train.b, line 701: 'Это не тот язык .')",
     ),
     "turned": (TRAIN, turned(VALID), "source and target of the validation text are swapped"),
-    "other words": (TRAIN, OTHER_WORDS, "of the words of the validation text on the source side"),
     "shifted": (
         [*zip(ENGLISH, without(GERMAN, 0), strict=True)],
         VALID,

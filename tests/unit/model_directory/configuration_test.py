@@ -31,16 +31,11 @@ CONFIG = {
 }
 
 
-def without(key):
-    return {name: value for name, value in CONFIG.items() if name != key}
-
-
 def test_a_configuration_of_another_version_is_refused_by_name(tmp_path):
     path = tmp_path / "config.json"
-    for config in (without("format"), {**CONFIG, "format": 2}):
-        path.write_text(json.dumps(config))
-        with pytest.raises(UserError, match="another version of nmt_zoo; train again or use that"):
-            read_configuration(path)
+    path.write_text(json.dumps({**CONFIG, "format": 2}))
+    with pytest.raises(UserError, match="another version of nmt_zoo; train again or use that"):
+        read_configuration(path)
 
 
 def test_an_option_that_was_registered_after_the_run_has_its_default(tmp_path, monkeypatch):
@@ -51,24 +46,26 @@ def test_an_option_that_was_registered_after_the_run_has_its_default(tmp_path, m
     assert read_configuration(path)["options"] == {**CONFIG["options"], "mine": 7}
 
 
-@pytest.fixture
-def directory(tmp_path):
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
     """A model directory with untrained weights."""
     tokenizer = train_tokenizer("word", ["a b c a b c"], ["c d e f c d e f"])
-    directory = ModelDirectory(tmp_path / "m")
+    directory = ModelDirectory(tmp_path_factory.mktemp("template") / "m")
     directory.start(CONFIG, tokenizer)
     arrays = {name: v.numpy() for name, v in model_arrays(directory.new_model()).items()}
     write_archive(directory.best_path, arrays, {"step": 1, "perplexity": 2.0})
-    return directory
+    return directory.path
+
+
+@pytest.fixture
+def directory(template, tmp_path):
+    return ModelDirectory(shutil.copytree(template, tmp_path / "m"))
 
 
 def test_a_second_run_in_a_new_directory_is_told_of_the_first(directory):
     before = directory.config_path.read_bytes()
-    second = ModelDirectory(directory.path)
-    for _ in ("the first is under way", "the first has ended"):
-        with pytest.raises(UserError, match="another run has just begun here"):
-            second.start(CONFIG, directory.tokenizer())
-        directory.lock.release()
+    with pytest.raises(UserError, match="another run has just begun here"):
+        ModelDirectory(directory.path).start(CONFIG, directory.tokenizer())
     assert directory.config_path.read_bytes() == before
 
 
@@ -82,7 +79,6 @@ def edit(directory, **changes):
     [
         ({"width": 40_000, "num_encoder_layers": 60}, r"weights, which take .*choose smaller"),
         ({"width": 10**9}, r"a weight of 1000000000 x 1000000000 numbers"),
-        ({"num_encoder_layers": 10**6}, "num_encoder_layers must be at most 200"),
         ({"width": 15}, "width must be even"),
         ({"norm": "middle"}, "norm must be one of post, pre"),
     ],
@@ -107,36 +103,19 @@ def test_a_changed_byte_of_a_vocabulary_is_noticed(directory):
     assert directory.load()[2]["vocabulary_crc32"] == config["vocabulary_crc32"]
 
 
-@pytest.mark.parametrize(
-    "state", [{"step": "1"}, {"step": None}, {"perplexity": "2"}, {"averaged_steps": 7}]
-)
-def test_a_best_model_of_which_nonsense_is_said_is_damaged(directory, state, capsys):
-    write_archive(directory.best_path, directory.read_best()[0], {"step": 1, **state})
-    with pytest.raises(UserError, match=f"^{directory.best_path}: damaged .*train.py command"):
-        directory.load()
-    assert directory.best_state() is None
-    assert f"{directory.best_path}: damaged" in capsys.readouterr().err
-    assert directory.best_path.with_suffix(".damaged").exists()
-
-
-@pytest.mark.parametrize("kind", ["int32", "bool", "float64"])
-def test_weights_of_another_type_are_refused(directory, kind):
-    arrays, state = directory.read_best()
-    name = next(iter(arrays))
-    write_archive(directory.best_path, {**arrays, name: arrays[name].astype(kind)}, state)
-    with pytest.raises(UserError, match=f"{name} is {kind}, the model needs float32"):
-        directory.load()
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_weights_that_are_not_finite_are_refused_by_name(directory, value):
+def test_weights_of_another_type_or_that_are_not_finite_are_refused_by_name(directory):
     arrays, state = directory.read_best()
     name, array = next(item for item in arrays.items() if item[1].ndim > 1)
-    array[-1, -1] = value
-    write_archive(directory.best_path, arrays, state)
+    for kind in ("int32", "float64"):
+        write_archive(directory.best_path, {**arrays, name: array.astype(kind)}, state)
+        with pytest.raises(UserError, match=f"{name} is {kind}, the model needs float32"):
+            directory.load()
     shown = re.escape(f"{directory.best_path}: {name.removeprefix('model/')} is not finite")
-    with pytest.raises(UserError, match=f"^{shown}; .*lower --learning_rate"):
-        directory.load()
+    for value in (float("nan"), float("inf")):
+        array[-1, -1] = value
+        write_archive(directory.best_path, arrays, state)
+        with pytest.raises(UserError, match=f"^{shown}; .*lower --learning_rate"):
+            directory.load()
 
 
 def test_a_model_has_the_length_penalty_chosen_for_it_and_an_ensemble_their_mean(directory):

@@ -19,37 +19,15 @@ from tests.unit.data_pipeline.small import foreign_model
 TRAINING = [f"the quick brown fox jumps over {n} lazy dogs ." for n in range(100)]
 TRAINING += ["say <pad> and </s> aloud", "tab\there"] * 20
 NASTY = [
-    "",
-    " ",
-    "     ",
-    "the",
-    " the quick",
-    "the quick ",
-    "   the   quick   ",
-    "\t",
-    "\tthe\tquick\t",
-    "the \t quick",
-    "the\rquick\r",
-    "the\vquick\ffox",
-    "the\nquick",
-    "the\x1cquick\x1ffox",
-    "the\0quick\0",
-    "the\u00a0quick\u3000fox\u2028dogs\u0085.",
-    "Ελληνικά 日本語 ﷺ",
-    "😀 👨‍👩‍👧the🏳️‍🌈",
+    *("", " ", "     ", "the", " the quick", "the quick ", "   the   quick   ", "\t"),
+    *("\tthe\tquick\t", "the \t quick", "the\rquick\r", "the\vquick\ffox", "the\nquick"),
+    *("the\x1cquick\x1ffox", "the\0quick\0", "the\u00a0quick\u3000fox\u2028dogs\u0085."),
+    *("Ελληνικά 日本語 ﷺ", "😀 👨‍👩‍👧the🏳️‍🌈"),
     "e\u0301 é \ufeffthe q\u0323u\u00adick\u2060 e\u200b\u0301 th\u200ce \u202f\u200b fox",
     "\u3000\u200b\ufeff\u00a0",
     "".join(chr(c) for c in range(0x20, 0x500)) + "\u1112\u1161\u11ab \u0958 \u212b",
-    "</s>",
-    "<pad> the </s> quick <s> <unk>",
-    "the</s>quick",
-    "▁",
-    "▁the▁quick ▁fox ▁ ▁ ▁a▁b",
-    "the@@ quick@@ fox @@ over@@",
-    "@@ @@",
-    "⁇ ▅ <0x41>",
-    "the quick " * 2000,
-    "x" * 5000,
+    *("</s>", "<pad> the </s> quick <s> <unk>", "the</s>quick", "▁", "▁the▁quick ▁fox ▁ ▁ ▁a▁b"),
+    *("the@@ quick@@ fox @@ over@@", "@@ @@", "⁇ ▅ <0x41>", "the quick " * 2000, "x" * 5000),
 ]
 
 
@@ -101,18 +79,11 @@ def vocabulary(request):
 
 
 @pytest.fixture(scope="module")
-def saved(vocabulary, tmp_path_factory):
+def graph(vocabulary, tmp_path_factory):
+    """The graph twin as functions of unknown shapes from a SavedModel."""
     folder = str(tmp_path_factory.mktemp("saved"))
     tf.saved_model.save(Endpoints(vocabulary), folder)
     return tf.saved_model.load(folder)
-
-
-@pytest.fixture(params=["eager", "saved"])
-def graph(request, vocabulary):
-    """The graph twin: called directly, and as functions of unknown shapes from a SavedModel."""
-    if request.param == "saved":
-        return request.getfixturevalue("saved")
-    return graph_vocabulary(vocabulary)
 
 
 def padded(rows):
@@ -124,52 +95,34 @@ def texts(strings):
     return [s.decode() for s in strings.numpy()]
 
 
-def test_encodes_like_its_twin_in_one_batch(vocabulary, graph):
+def test_encodes_like_its_twin_together_and_line_by_line(vocabulary, graph):
     ids = graph.encode(tf.constant(NASTY))
     assert ids.dtype == tf.int32
     assert ids.numpy().tolist() == padded(vocabulary.encode(NASTY))
-
-
-def test_encodes_like_its_twin_line_by_line(vocabulary, graph):
     for line in NASTY:
         assert graph.encode(tf.constant([line])).numpy().tolist() == vocabulary.encode([line])
-
-
-def test_decodes_like_its_twin_what_was_encoded(vocabulary, graph):
-    rows = vocabulary.encode(NASTY)
-    expected = [vocabulary.decode(row) for row in rows]
-    assert texts(graph.decode(tf.constant(padded(rows), tf.int32))) == expected
+    assert graph.encode(tf.constant([], tf.string)).shape[0] == 0
 
 
 def test_decodes_like_its_twin_whatever_the_ids(vocabulary, graph):
-    """Padding, unknowns, invalid UTF-8 bytes, line feeds, and no EOS or several."""
-    ids = np.random.default_rng(0).integers(0, len(vocabulary), (500, 12)).astype(np.int32)
-    ids[:100] %= min(len(vocabulary), 20)  # More special ids, and more of the first bytes.
-    expected = [vocabulary.decode(row) for row in ids]
-    assert texts(graph.decode(tf.constant(ids))) == expected
-    assert not any("\n" in line for line in expected)
-
-
-def test_nothing_behind_the_first_eos_is_decoded(vocabulary, graph):
+    """What was encoded, padding, unknowns, invalid UTF-8, line feeds, and no EOS or several."""
     last = len(vocabulary) - 1
-    ids = [[4, EOS_ID, last, EOS_ID], [EOS_ID, 4, last, last], [4, last, 4, last]]
-    assert texts(graph.decode(tf.constant(ids, tf.int32))) == [vocabulary.decode(r) for r in ids]
-
-
-def test_padding_is_not_decoded_even_without_eos(vocabulary, graph):
-    last = len(vocabulary) - 1
-    ids = [[last, 4, PAD_ID, PAD_ID], [last, 4, EOS_ID, PAD_ID]]
-    decoded = texts(graph.decode(tf.constant(ids, tf.int32)))
-    assert decoded == [vocabulary.decode([last, 4])] * 2
-    assert decoded == [vocabulary.decode(row) for row in ids]
+    draws = np.random.default_rng(0).integers(0, len(vocabulary), (500, 12))
+    draws[:100] %= min(len(vocabulary), 20)  # More special ids, and more of the first bytes.
+    for ids in (
+        padded(vocabulary.encode(NASTY)),
+        draws,
+        [[4, EOS_ID, last, EOS_ID], [EOS_ID, 4, last, last], [4, last, 4, last]],
+        [[last, 4, PAD_ID, PAD_ID], [last, 4, EOS_ID, PAD_ID]],
+    ):
+        expected = [vocabulary.decode(row) for row in ids]
+        assert texts(graph.decode(tf.constant(ids, tf.int32))) == expected
+        assert not any("\n" in line for line in expected)
+    assert expected == [vocabulary.decode([last, 4])] * 2
+    assert graph.decode(tf.zeros([0, 3], tf.int32)).shape == (0,)
+    assert texts(graph.decode(tf.zeros([2, 0], tf.int32))) == ["", ""]
 
 
 def test_names_pieces_like_its_twin(vocabulary, graph):
     ids = np.arange(len(vocabulary), dtype=np.int32)[None]
     assert [texts(row) for row in graph.pieces(tf.constant(ids))] == [vocabulary.pieces(ids[0])]
-
-
-def test_no_lines_and_no_ids_are_taken(graph):
-    assert graph.encode(tf.constant([], tf.string)).shape[0] == 0
-    assert graph.decode(tf.zeros([0, 3], tf.int32)).shape == (0,)
-    assert texts(graph.decode(tf.zeros([2, 0], tf.int32))) == ["", ""]

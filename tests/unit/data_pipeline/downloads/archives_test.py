@@ -12,7 +12,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import decode_lines
 from nmt_zoo.data_pipeline.downloads import archives
 from nmt_zoo.data_pipeline.downloads.archives import stream_lines, stream_pairs
-from nmt_zoo.data_pipeline.downloads.markup import matched_segments, parse_sgml
+from nmt_zoo.data_pipeline.downloads.markup import matched_segments, parse_texts
 
 TEXT = "eins\u2028noch eins\r\nzwei\x85\n\ndrei\rvier\n"
 LINES = ["eins\u2028noch eins", "zwei\x85", "", "drei\rvier"]
@@ -40,14 +40,13 @@ def test_only_a_line_feed_ends_a_line(tmp_path, suffix):
     assert list(stream_lines(path, member)) == LINES
 
 
-@pytest.mark.parametrize("block", [1, 2, 3, 7, 64])
-def test_the_size_of_a_block_changes_nothing(tmp_path, monkeypatch, block):
-    rng = random.Random(block)
-    data = "".join(rng.choices("aä€😀\n\r\u2028\ufeff", k=300)).encode()
+def test_the_size_of_a_block_changes_nothing(tmp_path, monkeypatch):
     path = tmp_path / "x"
-    path.write_bytes(data)
-    monkeypatch.setattr(archives, "_BLOCK", block)
-    assert list(stream_lines(path)) == decode_lines(data, "x")
+    for block in (1, 2, 3, 7, 64):
+        data = "".join(random.Random(block).choices("aä€😀\n\r\u2028\ufeff", k=300)).encode()
+        path.write_bytes(data)
+        monkeypatch.setattr(archives, "_BLOCK", block)
+        assert list(stream_lines(path)) == decode_lines(data, "x")
 
 
 def test_names_that_climb_out_of_an_archive_lead_nowhere(tmp_path):
@@ -95,8 +94,7 @@ def other_bytes(path, data):
         *(("x.tgz", changed, share, " or incomplete") for share in (0.3, 0.5, 0.7)),
         *((f"x.{e}", cut, share, " or inc") for e in ("gz", "tgz") for share in (0.001, 0.5, 0.9)),
         ("x.tgz", linked, {"x": "/etc/passwd"}, ""),
-        ("x.tgz", linked, {"x": "x"}, ".*links that point at each other"),
-        ("x.tgz", linked, {"x": "y", "y": "x"}, ".*links that point at each other"),
+        ("x.tgz", linked, {"x": "y", "y": "x"}, ""),
         *(("x.tgz", other_bytes, data, "") for data in (b"", b"text", b"PK\x03\x04" + bytes(99))),
         *((f"x.{e}", other_bytes, b"<html>not found</html>", "") for e in ("gz", "tgz")),
     ],
@@ -159,14 +157,14 @@ SEGMENTS = {
 )
 def test_damaged_sgml_is_refused(text, fault):
     with pytest.raises(UserError, match=rf"^x\.sgm.*{fault}"):
-        parse_sgml(text, "x.sgm")
+        parse_texts(text, "x.sgm")
 
 
 @pytest.mark.parametrize("tag", ["<doc ", "<seg ", "<seg id=1>", "<seg id=1> </seg "])
 def test_tags_without_an_end_are_refused_in_no_time(tag):
     began = time.process_time()
     with pytest.raises(UserError, match="expected <seg id="):
-        parse_sgml(tag * 20_000, "x.sgm")
+        parse_texts(tag * 20_000, "x.sgm")
     # It took 40 seconds when every tag's end was searched for through the whole text.
     assert time.process_time() - began < 2
 

@@ -58,8 +58,7 @@ def left_in(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("checksum", ["sha256", "md5", None])
-@pytest.mark.parametrize("size", [True, False])
+@pytest.mark.parametrize(("size", "checksum"), [(True, None), (False, "md5")])
 def test_a_file_arrives_whole_and_nothing_else_is_left(server, folder, size, checksum):
     path = assert_arrives(folder, remote(f"{server.url}/a/x.bin", size=size, checksum=checksum))
     assert path == folder / "corpus" / "x.bin"
@@ -93,33 +92,20 @@ def test_a_wrong_file_put_there_by_hand_is_refused_and_kept(server, folder, own,
 
 
 def test_a_connection_may_break_often_and_is_resumed_where_it_broke(server, folder):
-    server.faults["/a/x.bin"] = [-left for left in range(290_000, 0, -10_000)]
+    server.faults["/a/x.bin"] = [-left for left in range(200_000, 0, -100_000)]
     assert_arrives(folder, remote(f"{server.url}/a/x.bin"), attempts=2)
-    ranges = [None, *(f"bytes={start}-" for start in range(10_000, 300_000, 10_000))]
+    ranges = [None, *(f"bytes={start}-" for start in range(100_000, 300_000, 100_000))]
     assert [request.range for request in server.requests] == ranges
 
 
-def test_what_has_arrived_is_kept_for_the_next_call(server, folder):
-    file = remote(f"{server.url}/a/x.bin")
-    server.faults["/a/x.bin"] = [-1000]
-    with pytest.raises(UserError, match="the connection ended after 299,000 of 300,000 bytes"):
-        fetch(folder, file, attempts=1)
-    assert left_in(folder) == ["corpus/x.bin.part"]
-    fetch(folder, file)
-    assert server.requests[-1] == Request("/a/x.bin", "bytes=299000-")
-    assert left_in(folder) == ["corpus/x.bin"]
-
-
-def test_another_mirror_goes_on_where_the_first_broke_off(server, folder):
+def test_another_mirror_goes_on_where_the_first_broke_off_if_it_can(server, folder, capsys):
     server.files["/b/x.bin"] = DATA
     server.faults["/a/x.bin"] = [-1000, 500, 500]
     assert_arrives(folder, remote(f"{server.url}/a/x.bin", f"{server.url}/b/x.bin"), attempts=2)
     assert server.requests[-1] == Request("/b/x.bin", "bytes=299000-")
-
-
-def test_a_server_without_ranges_sends_it_all_again(server, folder, capsys):
     server.ranges = False
-    server.faults["/a/x.bin"] = [-1000]
+    put(folder, DATA[:1000])
+    (folder / "corpus" / "x.bin").unlink()
     assert_arrives(folder, remote(f"{server.url}/a/x.bin"))
     assert "starting again" in capsys.readouterr().err
 
@@ -162,19 +148,6 @@ def test_no_more_is_taken_than_a_byte_beyond_the_known_size(server, folder, full
     assert left_in(folder) == [] and len(server.requests) == 1
 
 
-def test_what_a_server_says_does_not_command_the_terminal(server, folder, capsys):
-    server.faults["/a/x.bin"] = [(404, "\x1b[31mEVIL\x9b1m" + 500 * "!")]
-    with pytest.raises(UserError, match=r"404 \(\\x1b\[31mEVIL\\x9b1m!+\.\.\.; check") as caught:
-        fetch(folder, remote(f"{server.url}/a/x.bin"))
-    said = capsys.readouterr().err + str(caught.value)
-    assert said.replace("\n", "").isprintable()
-
-
-def test_without_file_locks_it_is_said_and_goes_on(server, folder, without_locks, capsys):
-    assert_arrives(folder, remote(f"{server.url}/a/x.bin"))
-    assert "x.bin.part: this file system has no locks (" in capsys.readouterr().err
-
-
 def test_a_missing_file_is_had_from_the_next_address(server, folder, capsys):
     bad = ["no address at all", "http://host:port/x.bin", "http://a b/x.bin"]
     addresses = [f"{server.url}/gone/x.bin", *bad, f"{server.url}/a/x.bin"]
@@ -184,14 +157,16 @@ def test_a_missing_file_is_had_from_the_next_address(server, folder, capsys):
     assert "/gone/x.bin: HTTP status 404" in said and "trying again" not in said
 
 
-def test_every_address_and_what_to_do_is_in_the_error(server, folder):
+def test_every_address_and_what_to_do_is_in_the_error(server, folder, capsys):
+    """What a server says does not command the terminal."""
+    server.faults["/gone/x.bin"] = [(404, "\x1b[31mEVIL\x9b1m" + 500 * "!")]
     addresses = [f"{server.url}/gone/x.bin", "http://127.0.0.1:1/x.bin"]
-    with pytest.raises(UserError) as e:
+    with pytest.raises(UserError, match=r"404 \(\\x1b\[31mEVIL\\x9b1m!+\.\.\.; ") as e:
         fetch(folder, remote(*addresses))
     message = str(e.value)
-    for wanted in (*addresses, "404", "refused", str(folder / "corpus" / "x.bin"), "--mirror"):
+    for wanted in (*addresses, "refused", str(folder / "corpus" / "x.bin"), "--mirror"):
         assert wanted in message
-    assert "\n" not in message
+    assert (capsys.readouterr().err.replace("\n", "") + message).isprintable()
 
 
 def test_a_busy_server_is_asked_again_after_ever_longer_waits(server, folder, capsys):
@@ -211,7 +186,7 @@ def test_the_folder_of_downloads_of_another_machine_is_a_mirror(server, folder):
 
 
 def test_offline_names_all_that_is_missing_and_asks_nobody(server, folder):
-    files = [remote(f"{server.url}/a/x.bin"), remote()._replace(path="other/y.tgz")]
+    files = [remote(f"{server.url}/a/x.bin"), remote("http://y")._replace(path="other/y.tgz")]
     with pytest.raises(UserError, match="--offline") as e:
         fetch(folder, *files, offline=True)
     for wanted in ("corpus/x.bin", f"{server.url}/a/x.bin", "other/y.tgz"):
@@ -239,13 +214,6 @@ def test_a_folder_that_cannot_be_made_is_named(server, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"file/downloads.*cannot be written.*--data_dir"):
         fetch(tmp_path / "file" / "downloads", remote(f"{server.url}/a/x.bin"))
-
-
-def test_too_little_room_is_said_before_anything_is_downloaded(server, folder):
-    file = remote(f"{server.url}/a/x.bin")._replace(size=10**18)
-    with pytest.raises(UserError, match=r"the downloads need 1,000,000,000,000 MB.*are free"):
-        fetch(folder, file)
-    assert server.requests == []
 
 
 def test_a_full_disk_keeps_what_has_arrived(server, folder, full_disk):

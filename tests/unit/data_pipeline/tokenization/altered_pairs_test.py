@@ -43,9 +43,8 @@ def added(before, after):
     return {c: n for c, n in counts.items() if n and c != " "}
 
 
-@pytest.mark.parametrize("epoch", range(3))
-def test_both_sides_change_by_the_same_characters_and_keep_all_others(tokenizer, corpus, epoch):
-    found = lines_of(tokenizer, altered(tokenizer).sample(corpus, epoch))
+def test_both_sides_change_by_the_same_characters_and_keep_all_others(tokenizer, corpus):
+    found = lines_of(tokenizer, altered(tokenizer).sample(corpus, 2))
     for source, target, new_source, new_target in zip(SOURCE, TARGET, *found, strict=True):
         assert new_source != source
         assert added(source, new_source) == added(target, new_target)

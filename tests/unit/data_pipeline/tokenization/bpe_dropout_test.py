@@ -39,21 +39,17 @@ def sampled(tokenizer, lines, rate, seed=1, epoch=0, side=0, first=0, max_length
     return rows_of(dropout.sample(usual, side, epoch, first))
 
 
-@pytest.mark.parametrize("lines", [TEXT, HARD])
-def test_a_dropout_of_0_gives_the_usual_pieces(tokenizer, lines):
+def test_a_dropout_of_0_gives_the_usual_pieces_and_one_of_1_characters(tokenizer):
+    lines = TEXT + HARD
     assert sampled(tokenizer, lines, 0.0) == tokenizer.source.encode(lines)
-
-
-def test_a_dropout_of_1_gives_characters(tokenizer):
     for line, ids in zip(TEXT, sampled(tokenizer, TEXT, 1.0), strict=True):
         assert tokenizer.source.pieces(ids) == [*f"▁{line}".replace(" ", "▁"), "</s>"]
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.6, 1.0])
-def test_any_pieces_decode_to_the_text(tokenizer, rate):
+def test_any_pieces_decode_to_the_text(tokenizer):
     lines, vocabulary = TEXT + HARD, tokenizer.source
     usual = [vocabulary.decode(ids) for ids in vocabulary.encode(lines)]
-    found = sampled(tokenizer, lines, rate)
+    found = sampled(tokenizer, lines, 0.6)
     assert [vocabulary.decode(ids) for ids in found] == usual
     assert found != vocabulary.encode(lines)
 
@@ -73,8 +69,8 @@ def probabilities(vocabulary, pieces, rate):
     return outcomes
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.5])
-def test_pieces_have_the_probabilities_of_the_paper(tokenizer, rate):
+def test_pieces_have_the_probabilities_of_the_paper(tokenizer):
+    rate = 0.3
     expected = probabilities(tokenizer.source, tuple("▁banana"), rate)
     assert sum(expected.values()) == pytest.approx(1) and len(expected) > 20
     count = 20_000
@@ -122,10 +118,9 @@ def test_a_sentence_that_would_be_too_long_keeps_its_usual_pieces(tokenizer):
     assert found == expected and usual != found != free
 
 
-@pytest.mark.parametrize("cells", [1, 50])
-def test_words_are_merged_in_parts(tokenizer, cells, monkeypatch):
+def test_words_are_merged_in_parts(tokenizer, monkeypatch):
     whole = sampled(tokenizer, TEXT + HARD, 0.3)
-    monkeypatch.setattr(bpe_dropout, "_CELLS_AT_ONCE", cells)
+    monkeypatch.setattr(bpe_dropout, "_CELLS_AT_ONCE", 50)
     assert sampled(tokenizer, TEXT + HARD, 0.3) == whole
 
 
@@ -143,11 +138,10 @@ def test_models_without_merges_within_words_are_refused():
         BpeDropout(across, 0.1, 1, 99)
 
 
-@pytest.mark.parametrize("tokens", [1, 50, 10**6])
 def test_the_text_of_an_epoch_is_encoded_in_parts_and_kept_in_a_file(
-    tokenizer, tokens, tmp_path, monkeypatch
+    tokenizer, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(epoch_text, "_TOKENS_AT_ONCE", tokens)
+    monkeypatch.setattr(epoch_text, "_PAIRS_AT_ONCE", 7)
     lines = TEXT + HARD
     corpus = EncodedCorpus(*(encode_lines(tokenizer.source, s) for s in (lines, lines[::-1])))
     altered, dropout = AlteredPairs(tokenizer, 0.5, 1, 99), BpeDropout(tokenizer, 0.3, 1, 99)

@@ -61,43 +61,26 @@ def round_trip(vocabulary, line):
     return vocabulary.decode(vocabulary.encode([line])[0])
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        "the quick brown fox",
-        "Größenwahn, naïve — «čeština» Ελληνικά",
-        "日本語 한국어 العربية हिन्दी",
-        "😀 👨‍👩‍👧 🏳️‍🌈",
-        "é q\u0323\u0302 می\u200cخواهم, nul\0",
-        "<0x41> ⁇ ▅ {}[]\\",
-        *(text for text in SPECIAL_TEXTS if "▁" not in text),
-    ],
-)
-def test_bpe_gives_back_every_text(bpe, line):
-    assert round_trip(bpe, line) == line
-
-
-def test_bpe_gives_back_random_unicode(bpe):
+def test_bpe_gives_back_every_text_but_for_spaces_and_the_form(bpe):
     rng = random.Random(0)
     characters = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
-    for _ in range(200):
-        line = "".join(chr(rng.choice(characters)) for _ in range(20)).replace("\u2581", "")
-        assert round_trip(bpe, line) == normalised(line)
-
-
-def test_bpe_changes_nothing_but_spaces_and_the_form(bpe):
-    assert round_trip(bpe, "  the  quick a▁b  fox ") == "the quick a b fox"
-    assert round_trip(bpe, "the\tquick \t fox\u2028e\u0301\ufeff") == "the quick fox é"
+    lines = [
+        "",
+        "😀 👨‍👩‍👧 🏳️‍🌈 é q\u0323\u0302 می\u200cخواهم, nul\0",
+        "<0x41> ⁇ ▅ {}[]\\",
+        "  the  quick  fox ",
+        "the\tquick \t fox\u2028e\u0301\ufeff",
+        *SPECIAL_TEXTS,
+        *("".join(chr(rng.choice(characters)) for _ in range(20)) for _ in range(200)),
+    ]
+    for line in lines:
+        assert round_trip(bpe, line) == normalised(normalised(line).replace("▁", " "))
 
 
 def test_bpe_merges_what_is_frequent_and_other_characters_are_bytes(bpe):
     assert bpe.pieces(bpe.encode(["the quick"])[0]) == ["▁the", "▁quick", "</s>"]
     (ids,) = bpe.encode(["ß日😀"])
     assert UNK_ID not in ids and bpe.pieces(ids)[1:3] == ["<0xC3>", "<0x9F>"]
-
-
-def test_bpe_vocabulary_has_the_size_asked_for_or_what_the_text_gives(bpe):
     assert len(bpe) == 400 + len(PLACEHOLDERS)
     assert 256 + len(SPECIALS) < len(BpeVocabulary.train(["a b ab"], 5000)) < 300
 
@@ -128,9 +111,7 @@ def test_error_names_the_smallest_bpe_vocabulary_that_can_be_trained():
     "ids",
     [
         {},
-        {"pad_id": 0, "unk_id": 3, "bos_id": 1, "eos_id": 2},
         {"pad_id": -1, "unk_id": 1, "bos_id": 2, "eos_id": 3},
-        {"pad_id": 3, "unk_id": 1, "bos_id": 2, "eos_id": 0},
     ],
 )
 def test_model_with_other_special_ids_is_refused(tmp_path, ids):
@@ -143,8 +124,6 @@ def test_model_with_other_special_ids_is_refused(tmp_path, ids):
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"pad_id": 3},
         {"pad_id": 0, "unk_id": 3, "bos_id": 1, "eos_id": 2},
         {"bos_id": -1, "eos_id": -1},
         {"user_defined_symbols": "<pad>"},
@@ -169,14 +148,11 @@ def test_ready_model_is_renumbered_and_splits_as_before(tmp_path, capsys, option
     assert Tokenizer.load("bpe", tmp_path / "saved").fingerprint() == tokenizer.fingerprint()
 
 
-def test_ready_model_with_our_ids_is_taken_as_it_is(tmp_path, bpe, capsys):
+def test_a_model_of_our_ids_is_taken_and_one_of_ordinary_specials_refused(tmp_path, bpe, capsys):
     bpe.save(tmp_path / "given.model")
     found = train_tokenizer("bpe", [], [], vocab_file=tmp_path / "given.model").source
     assert found.model == bpe.model
     assert capsys.readouterr().out == ""
-
-
-def test_model_whose_ordinary_pieces_are_specials_is_refused(tmp_path):
     path = tmp_path / "given.model"
     path.write_bytes(foreign_model(LINES, bos_piece="[CLS]", user_defined_symbols="<s>"))
     with pytest.raises(UserError, match=r"given\.model: '<s>' is an ordinary piece") as e:
@@ -221,10 +197,7 @@ def test_all_white_space_separates_words_and_invisible_characters_do_not():
     vocabulary = WordVocabulary.train(["a\u00a0b\u00ad c\u2028d\u3000"], None, 1)
     assert vocabulary.words[4:] == ["a", "b", "c", "d"]
     assert vocabulary.encode(["  c\u2028\ufeffd\u3000\t\v\f\r a\u00a0b "]) == [[6, 7, 4, 5, EOS_ID]]
-
-
-def test_word_vocabulary_does_not_join_words_that_look_like_pieces():
-    vocabulary = WordVocabulary.train(["a b ▁▁ ▁x y@@ @@"], None, 1)
+    vocabulary = WordVocabulary.train(["a b ▁▁ ▁x y@@ @@"], None, 1)  # Words are not joined.
     assert vocabulary.decode(vocabulary.encode(["a ▁▁ b y@@ @@"])[0]) == "a ▁▁ b y@@ @@"
 
 
@@ -234,9 +207,7 @@ def test_word_vocabulary_does_not_join_words_that_look_like_pieces():
         ([*SPECIALS, "a", "b", "a"], "line 7: 'a'"),
         ([*SPECIALS, "a", ""], "line 6: ''"),
         ([*SPECIALS, "a b"], "line 5: 'a b'"),
-        ([*SPECIALS, "a", "<s>"], "line 6: '<s>'"),
         (["<unk>", "<s>", "</s>", "a"], "first four lines must be <pad> <unk> <s> </s>"),
-        ([], "first four lines must be"),
         ([*SPECIALS], "no entry besides"),
     ],
 )
@@ -262,7 +233,7 @@ def pretokenized(folder, *lines):
         (["Schiff", "ahoi"], "Schiff  ahoi", "Schiff ahoi"),
     ],
 )
-@pytest.mark.parametrize("beside", ["", " 123", "\t-4.5"])
+@pytest.mark.parametrize("beside", ["", "\t-4.5"])
 def test_pieces_are_looked_up_and_joined_to_words(tmp_path, pieces, text, words, beside):
     tokenizer = pretokenized(tmp_path, *(piece + beside for piece in pieces))
     assert tokenizer.shared
@@ -272,18 +243,10 @@ def test_pieces_are_looked_up_and_joined_to_words(tmp_path, pieces, text, words,
     assert tokenizer.target.decode(ids) == words
 
 
-@pytest.mark.parametrize(
-    "front",
-    [
-        (),
-        SPECIALS,
-        ("<unk> 0", "<s> 0", "</s> 0"),
-        ("</s>", "<pad>"),
-    ],
-)
-def test_specials_in_the_list_are_not_doubled(tmp_path, front):
-    tokenizer = pretokenized(tmp_path, *front, "▁a 5", "b 4")
-    assert tokenizer.source.words == [*SPECIALS, "▁a", "b"]
+def test_specials_in_the_list_are_not_doubled(tmp_path):
+    for front in ((), SPECIALS, ("<unk> 0", "<s> 0", "</s> 0"), ("</s>", "<pad>")):
+        tokenizer = pretokenized(tmp_path, *front, "▁a 5", "b 4")
+        assert tokenizer.source.words == [*SPECIALS, "▁a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -319,12 +282,11 @@ def tokenizer(request, tmp_path_factory):
     return pretokenized(tmp_path_factory.mktemp("pieces"), *mark)
 
 
-@pytest.mark.parametrize("text", SPECIAL_TEXTS)
-def test_special_signs_in_a_text_never_become_special_ids(tokenizer, text):
+def test_special_signs_in_a_text_never_become_special_ids(tokenizer):
     for side in (tokenizer.source, tokenizer.target):
-        (ids,) = side.encode([text])
-        assert ids[-1] == EOS_ID
-        assert not {PAD_ID, BOS_ID, EOS_ID} & set(ids[:-1])
+        for ids in side.encode(SPECIAL_TEXTS):
+            assert ids[-1] == EOS_ID
+            assert not {PAD_ID, BOS_ID, EOS_ID} & set(ids[:-1])
 
 
 def test_every_line_ends_in_eos_and_an_empty_one_is_nothing_else(tokenizer):
@@ -333,17 +295,17 @@ def test_every_line_ends_in_eos_and_an_empty_one_is_nothing_else(tokenizer):
     assert fox[-1] == EOS_ID and fox.count(EOS_ID) == 1
     assert encoded == [[EOS_ID]] * len(blank)
     assert tokenizer.source.encode([]) == []
-
-
-def test_decoding_stops_at_the_first_eos(tokenizer):
-    the, fox = (ids[:-1] for ids in tokenizer.source.encode(["the", "fox"]))
     line = tokenizer.source.decode(fox)
-    assert tokenizer.source.decode([*fox, EOS_ID, *the, EOS_ID, PAD_ID]) == line
+    assert tokenizer.source.decode([*fox, *fox, PAD_ID]) == line  # Up to the first EOS.
     assert tokenizer.source.decode([EOS_ID, *fox]) == tokenizer.source.decode([]) == ""
 
 
 def test_saved_tokenizer_is_the_same_when_loaded(tokenizer, tmp_path):
+    left = WordVocabulary([*SPECIALS, "left"])  # By a killed run; not loaded in place of the new.
+    Tokenizer("pretokenized", left, left).save(tmp_path)
+    left_file = next(tmp_path.iterdir()).rename(tmp_path / f"shared{tokenizer.source.file_suffix}")
     tokenizer.save(tmp_path)
+    assert left_file.exists() == (tokenizer.kind != "word")
     names = {path.stem for path in tmp_path.iterdir()}
     assert names == ({"source", "target"} if tokenizer.kind == "word" else {"shared"})
     loaded = Tokenizer.load(tokenizer.kind, tmp_path)
@@ -354,14 +316,6 @@ def test_saved_tokenizer_is_the_same_when_loaded(tokenizer, tmp_path):
         assert new.encode(LINES + SPECIAL_TEXTS) == encoded
         assert [new.decode(ids) for ids in encoded] == [old.decode(ids) for ids in encoded]
         assert len(new) == len(old)
-
-
-def test_a_vocabulary_that_a_killed_run_has_left_is_not_loaded_in_place_of_a_new_one(tmp_path):
-    left, source, target = (WordVocabulary([*SPECIALS, word]) for word in ("left", "a", "b"))
-    Tokenizer("pretokenized", left, left).save(tmp_path)
-    Tokenizer("word", source, target).save(tmp_path)
-    loaded = Tokenizer.load("word", tmp_path)
-    assert (loaded.source.words[4:], loaded.target.words[4:]) == (["a"], ["b"])
 
 
 def test_fingerprint_changes_with_every_entry_their_order_the_side_the_kind_and_the_model(bpe):
@@ -405,13 +359,7 @@ def test_bad_pieces_in_a_list_are_named_by_their_line_or_with_the_option(tmp_pat
     assert one_line(e)
 
 
-def test_pieces_of_a_text_that_keeps_its_form_may_be_in_parts(tmp_path):
-    path = pieces_file(tmp_path, "a", "e\u0301")
-    found = train_tokenizer("pretokenized", [], [], vocab_file=path, form="none").source
-    assert found.encode(["e\u0301 a"]) == [[5, 4, EOS_ID]]
-
-
-def test_same_text_trains_the_same_tokenizer(tmp_path):
+def test_same_text_trains_the_same_tokenizer():
     for kind in ("bpe", "word"):
         one, two = (train_tokenizer(kind, LINES, LINES, vocab_size=300) for _ in range(2))
         assert one.fingerprint() == two.fingerprint()
