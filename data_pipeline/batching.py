@@ -40,10 +40,6 @@ class EpochPlan(NamedTuple):
     batch_sizes: np.ndarray  # [num_batches] int64, number of pairs in each batch
     shapes: np.ndarray | None = None
 
-    def batches(self, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Returns `(rows, batch_sizes)` of the batches from number `first` on."""
-        return self.rows[self.batch_sizes[:first].sum() :], self.batch_sizes[first:]
-
     def select(self, numbers: Sequence[int] | np.ndarray) -> "EpochPlan":
         """Returns the plan of the batches `numbers`, in that order."""
         ends = np.cumsum(self.batch_sizes)

@@ -46,14 +46,12 @@ def batches(
 
 def dataset_of(corpus: EncodedCorpus, plan: EpochPlan, first_batch: int = 0) -> tf.data.Dataset:
     """Returns the batches of an `EpochPlan` as a `Dataset`, as `batches` does."""
-    rows, sizes = plan.batches(first_batch)
+    plan = plan.select(range(first_batch, plan.batch_sizes.size))
     with tf.device("CPU"):  # Keeps the corpus out of an accelerator's memory.
         source, target = map(sentence_look_up, corpus)
-    rows = tf.RaggedTensor.from_row_lengths(rows, sizes)  # pyright: ignore[reportAttributeAccessIssue]
-    if plan.shapes is None:
-        dataset = tf.data.Dataset.from_tensor_slices((rows,))
-    else:
-        dataset = tf.data.Dataset.from_tensor_slices((rows, plan.shapes[first_batch:]))
+    rows = tf.RaggedTensor.from_row_lengths(plan.rows, plan.batch_sizes)  # pyright: ignore[reportAttributeAccessIssue]
+    inputs = (rows,) if plan.shapes is None else (rows, plan.shapes)
+    dataset = tf.data.Dataset.from_tensor_slices(inputs)
 
     def gather(rows, shape=None):
         size, *widths = (None, None, None) if shape is None else tf.unstack(shape)

@@ -69,22 +69,16 @@ def of_languages(
                 "--target_language"
             )
         return tokenizer
-    source, target = source or languages.source, target or languages.target
-    if languages.on_source:
-        tokens = _token(languages, target, "target", name), None
-    else:
-        tokens = tuple(
-            _token(languages, language, side, name)
-            for language, side in zip((source, target), SIDES, strict=True)
-        )
-    for side, token in zip(SIDES, tokens, strict=True):
-        if token is not None:
-            vocabulary = copy.copy(getattr(tokenizer, side))
-            (vocabulary.language_token,) = vocabulary.ids([token])
-            vocabulary.language_tokens = frozenset(vocabulary.ids(languages.signs.values()))
-            if UNK_ID in vocabulary.language_tokens:
-                raise UserError(f"{name}: the {side} vocabulary lacks the token of a language")
-            tokenizer = tokenizer._replace(**{side: vocabulary})
+    meant = {"source": source or languages.source, "target": target or languages.target}
+    for side in SIDES[:1] if languages.on_source else SIDES:
+        spoken = "target" if languages.on_source else side
+        token = _token(languages, meant[spoken], spoken, name)
+        vocabulary = copy.copy(getattr(tokenizer, side))
+        (vocabulary.language_token,) = vocabulary.ids([token])
+        vocabulary.language_tokens = frozenset(vocabulary.ids(languages.signs.values()))
+        if UNK_ID in vocabulary.language_tokens:
+            raise UserError(f"{name}: the {side} vocabulary lacks the token of a language")
+        tokenizer = tokenizer._replace(**{side: vocabulary})
     return tokenizer
 
 

@@ -41,17 +41,22 @@ def with_special_ids(model: bytes, specials: Sequence[str], name: FilePath) -> b
     return proto.SerializeToString()
 
 
-def _read(model, name):
-    """Returns a model as a protocol buffer, and the kinds of its pieces."""
+def processor_of(model: bytes, name: FilePath) -> sentencepiece.SentencePieceProcessor:
+    """Returns the processor of a model; raises `UserError` if it is not a SentencePiece model."""
     try:
         if not model:  # SentencePiece takes empty bytes for a missing argument: no error.
             raise ValueError
-        sentencepiece.SentencePieceProcessor(model_proto=model)
+        return sentencepiece.SentencePieceProcessor(model_proto=model)
     except (RuntimeError, ValueError):
         raise UserError(
             f"{name}: not a SentencePiece model, or a damaged one; expected what spm_train writes "
-            "with the ending .model"
+            "with the ending .model, or train again in a new --model_dir"
         ) from None
+
+
+def _read(model, name):
+    """Returns a model as a protocol buffer, and the kinds of its pieces."""
+    processor_of(model, name)
     from sentencepiece import sentencepiece_model_pb2
 
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)  # pyright: ignore[reportAttributeAccessIssue]

@@ -20,6 +20,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath, atomic_path, read_bytes, read_lines, write_lines
 from nmt_zoo.data_pipeline.text_form import normalised, split_words
 from nmt_zoo.data_pipeline.tokenization.sentencepiece_models import (
+    processor_of,
     with_entries,
     with_special_ids,
 )
@@ -55,16 +56,7 @@ class BpeVocabulary:
     def __init__(self, model: bytes, name: FilePath = "SentencePiece model", form: str = "nfc"):
         self.model = model
         self.form = form
-        try:
-            if not model:  # SentencePiece takes empty bytes for a missing argument: no error.
-                raise ValueError
-            self.processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        except (RuntimeError, ValueError):
-            raise UserError(
-                f"{name}: not a SentencePiece model; it may be damaged: train again in a new "
-                "--model_dir"
-            ) from None
-        p = self.processor
+        self.processor = p = processor_of(model, name)
         ids = p.pad_id(), p.unk_id(), p.bos_id(), p.eos_id()
         if ids != (PAD_ID, UNK_ID, BOS_ID, EOS_ID):
             raise UserError(

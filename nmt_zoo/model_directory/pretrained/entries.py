@@ -54,7 +54,8 @@ def entries_of(listed: Listed) -> Entries:
             f" found {listed.pad}, {listed.unk} and {listed.eos}"
         )
     others = [i for i in range(size) if i not in specials]
-    texts, controls, tokens = [], set(), _language_tokens(listed)
+    texts, controls = [], set()
+    tokens = {*listed.languages.signs.values()} if listed.languages else {}
     for i in others:
         piece = listed.pieces[i]
         if piece is None or piece in SPECIALS:
@@ -87,10 +88,6 @@ def entries_of(listed: Listed) -> Entries:
         rows + [listed.unk] * len(unlisted),
         [BOS_ID, *range(len(rows), len(entries))],
     )
-
-
-def _language_tokens(listed):
-    return {*(listed.languages.signs.values() if listed.languages else ())}
 
 
 def _check_fit(models, texts, listed):

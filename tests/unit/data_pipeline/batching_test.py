@@ -8,7 +8,6 @@ import pytest
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.batching import (
     Batching,
-    EpochPlan,
     largest_shape,
     padding_share,
     plan_epoch,
@@ -115,17 +114,6 @@ def test_sentence_longer_than_the_budget_is_refused_and_nothing_makes_no_batches
     assert plan.rows.size == 0 and plan.batch_sizes.size == 0
     assert plan.batches(0)[0].size == 0
     assert padding_share(plan, [], []) == 0
-
-
-def test_batches_from_a_number_on_are_the_tail(many):
-    plan = plan_epoch(*many, Batching(BUDGET), seed=0)
-    whole = batches_of(plan)
-    for first in (0, 1, 7, len(whole) - 1):
-        tail = batches_of(EpochPlan(*plan.batches(first)))
-        assert len(tail) == len(whole) - first
-        assert same(tail, whole[first:])
-    rows, sizes = plan.batches(len(whole))
-    assert rows.size == 0 and sizes.size == 0
 
 
 # The shuffle
