@@ -108,12 +108,10 @@ def encoded_chunks(
     SentencePiece releases Python's global interpreter lock, so threads are enough.
     Raises ValueError: one side has more lines than the other.
     """
-    threads = threads or num_cores()
-    vocabularies = (tokenizer.source, tokenizer.target)
     return map_in_order(
-        lambda chunk: EncodedCorpus(*map(encode_lines, vocabularies, chunk)),
+        lambda chunk: EncodedCorpus(*map(encode_lines, tokenizer[1:], chunk)),
         _chunks(source_lines, target_lines),
-        threads,
+        threads or num_cores(),
     )
 
 

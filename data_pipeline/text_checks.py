@@ -5,7 +5,6 @@ also held out. `encoded.PairFilter` drops empty and long lines. Nothing here sto
 run: what is unlikely may be meant, such as a task to copy lines.
 """
 
-import array
 import collections
 import itertools
 import re
@@ -62,10 +61,8 @@ def text_warnings(
 def _samples(sides):
     """Returns (number of pairs before it, pairs in the one form) of blocks all over a text."""
     lines, position, size = zip(*sides, strict=True), 0, len(sides[0])
-    blocks = []
-    for start in np.linspace(
-        0, size - _BLOCK, min(size // _BLOCK, _MAX_BLOCKS), dtype=int
-    ).tolist():
+    blocks, count = [], min(size // _BLOCK, _MAX_BLOCKS)
+    for start in np.linspace(0, size - _BLOCK, count, dtype=int).tolist():
         pairs = itertools.islice(lines, start - position, start - position + _BLOCK)
         blocks.append((start, [tuple(map(normalised, pair)) for pair in pairs]))
         position = start + _BLOCK
@@ -180,7 +177,8 @@ def _repetitions(texts, held_out, own):
     train = texts["training"]
     keys = {n: [core(p[0], digits=False) for p in pairs] for n, pairs in held_out.items()}
     wanted, seen = {*itertools.chain.from_iterable(keys.values())}, {}
-    numbers, firsts, hashes = (array.array("q") for _ in range(3))  # Hashes take less memory.
+    # Hashes take less memory: of each source, how often it occurs; of each pair, its first number.
+    sources, firsts, repeats = collections.Counter(), {}, []
     every = -(-len(train[0]) // _MAX_PAIRS)
     with Progress("checking the text", len(train[0]), "lines") as progress:
         for number, pair in enumerate(zip(*train, strict=True)):
@@ -189,22 +187,21 @@ def _repetitions(texts, held_out, own):
                 continue
             if (key := core(pair[0], digits=False)) in wanted:
                 seen.setdefault(key, number)
-            numbers.append(number)
-            firsts.append(hash(pair[0]))
-            hashes.append(hash(pair))
-    what = "pairs" if len(train) == 2 else "sentences"
-    counted = "a sample of " * (every > 1) + f"{len(numbers):,} training {what}"
-    _, first, which = np.unique(hashes, return_index=True, return_inverse=True)
-    later = np.delete(np.arange(which.size), first)
-    if own and later.size > 0.05 * which.size:
-        again, earlier = (train[0].place(numbers[i]) for i in (later[0], first[which[later[0]]]))
+            sources[hash(pair[0])] += 1
+            if (first := firsts.setdefault(hash(pair), number)) != number:
+                repeats.append((number, first))
+    count = sources.total()
+    sample = f"{'a sample of ' * (every > 1)}{count:,} training "
+    sample += "pairs" if len(train) == 2 else "sentences"
+    if own and len(repeats) > 0.05 * count:
+        again, earlier = map(train[0].place, repeats[0])
         yield (
-            f"{later.size:,} of {counted} repeat an earlier one (the first: {again}, repeats "
+            f"{len(repeats):,} of {sample} repeat an earlier one (the first: {again}, repeats "
             f"{earlier}); they weigh more than others: keep one of each, unless this is meant"
         )
     # Some sentences are common: they repeat within the training text, too.
-    _, which, counts = np.unique(firsts, return_inverse=True, return_counts=True)
-    usual = 0.005 + min(2 * np.mean(counts[which] > 1), 0.05) if which.size else 0.0
+    common_share = sum(n for n in sources.values() if n > 1) / max(count, 1)
+    usual = 0.005 + min(2 * common_share, 0.05)
     for name, sentences in keys.items():
         common = [i for i, key in enumerate(sentences) if key in seen]
         if len(common) > usual * len(sentences):
@@ -213,7 +210,7 @@ def _repetitions(texts, held_out, own):
                 f"{len(common):,} of {len(sentences):,} {name} "
                 f"{'sources' if len(train) == 2 else 'sentences'} are in the training text, too, "
                 "perhaps with other case, punctuation or digits"
-                f"{f', of which {counted} were read' * (every > 1)} ({where} is like "
+                f"{f', of which {sample} were read' * (every > 1)} ({where} is like "
                 f"{train[0].place(twin)}: {_quoted(held_out[name][common[0]][0])}); scores of "
                 "it will be too good: remove these lines from one of the two"
             )

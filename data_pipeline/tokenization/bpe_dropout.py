@@ -79,7 +79,9 @@ class Merges(NamedTuple):
         is_space = np.zeros(size, bool)
         is_space[[index[_SPACE]] if _SPACE in index else []] = True
         return cls(
-            EncodedSide(np.concatenate(spelled).astype(np.int32), _lengths(spelled)),
+            EncodedSide(
+                np.concatenate(spelled).astype(np.int32), np.array([*map(len, spelled)], np.int32)
+            ),
             is_space,
             keys,
             np.array([pairs[key] for key in keys.tolist()], np.int32),
@@ -130,13 +132,10 @@ class BpeDropout:
         )
         alive = self._merge(merges, symbols, words, stream)
         lengths = np.bincount(sentence[alive], minlength=part.lengths.size).astype(np.int32)
-        sampled = EncodedSide(symbols[alive], lengths)
-        return sampled if (lengths <= self.max_length).all() else self._shortened(sampled, part)
-
-    def _shortened(self, sampled, part):
-        """Returns the sentences of `sampled`, but of `part` where they are too long."""
-        rows = np.arange(part.lengths.size)
-        return sampled.joined(part).take(rows + rows.size * (sampled.lengths > self.max_length))
+        sampled, is_too_long = EncodedSide(symbols[alive], lengths), lengths > self.max_length
+        if not is_too_long.any():
+            return sampled
+        return sampled.joined(part).take(np.arange(lengths.size) + lengths.size * is_too_long)
 
     def _merge(self, merges, symbols, words, stream):
         """Merges the characters of all words, in place.
@@ -173,7 +172,9 @@ class BpeDropout:
         rows = np.flatnonzero((ranks != _NONE).any(axis=1))
         step = 0
         while rows.size:
-            is_kept = self._draws(stream[rows], width, step) >= self.least
+            numbers = np.uint64(step << 32) + np.arange(-(-width // 2), dtype=np.uint64)
+            draws = mixed(stream[rows, None], numbers).view("<u4")[:, :width]  # [words, width]
+            is_kept = draws >= self.least
             offered = np.where(is_kept, ranks[rows], _NONE)
             at = offered.argmin(axis=1)
             best = offered[np.arange(rows.size), at]
@@ -187,28 +188,13 @@ class BpeDropout:
             inside = behind < sizes[rows]
             before[rows[inside], behind[inside]] = at[inside]
             ranks[rows, at] = _NONE
-            self._rank_again(merges, pieces, ranks, rows[inside], at[inside], behind[inside])
             ahead = before[rows, at]
-            inside = ahead >= 0
-            self._rank_again(merges, pieces, ranks, rows[inside], ahead[inside], at[inside])
+            for exists, left_at, right_at in ((inside, at, behind), (ahead >= 0, ahead, at)):
+                word, first, second = rows[exists], left_at[exists], right_at[exists]
+                ranks[word, first] = merges.rank(pieces[word, first], pieces[word, second])
             step += 1
         symbols[positions[real]] = pieces[real]
         alive[positions[real]] = left[real]
-
-    @staticmethod
-    def _rank_again(merges, pieces, ranks, rows, at, right):
-        """Stores the ranks of the merges of the pieces in two columns, `at` and `right`."""
-        ranks[rows, at] = merges.rank(pieces[rows, at], pieces[rows, right])
-
-    @staticmethod
-    def _draws(stream, width, step):
-        """Returns `[words, width]` random uint32 numbers for a step of the merging of words."""
-        columns = np.uint64(step << 32) + np.arange(-(-width // 2), dtype=np.uint64)
-        return mixed(stream[:, None], columns).view("<u4")[:, :width]
-
-
-def _lengths(lists):
-    return np.fromiter(map(len, lists), np.int32, len(lists))
 
 
 def mixed(state: np.ndarray, numbers: np.ndarray | list[int]) -> np.ndarray:

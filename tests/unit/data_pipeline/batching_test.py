@@ -112,7 +112,6 @@ def test_sentence_longer_than_the_budget_is_refused_and_nothing_makes_no_batches
         assert plan_epoch(*lengths, Batching(BUDGET)).rows.size == 2
     plan = plan_epoch([], [], Batching(BUDGET), seed=0)
     assert plan.rows.size == 0 and plan.batch_sizes.size == 0
-    assert plan.batches(0)[0].size == 0
     assert padding_share(plan, [], []) == 0
 
 
