@@ -62,18 +62,14 @@ class PairFilter(NamedTuple):
     def check_some_left(self, num_left: int, dropped: dict[str, int]) -> None:
         """Raises `UserError` if no pair is left."""
         if not num_left:
-            counts = {reason: count for reason, count in dropped.items() if count}
-            reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.items())
-            remedies = zip(
-                dropped,
-                (
-                    "check the files",
-                    "raise --max_length and, where it is below, --max_tokens_per_batch",
-                    "raise --max_length_ratio",
-                ),
-                strict=True,
+            remedies = (
+                "check the files",
+                "raise --max_length and, where it is below, --max_tokens_per_batch",
+                "raise --max_length_ratio",
             )
+            remedies = [r for r, count in zip(remedies, dropped.values(), strict=True) if count]
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
             raise UserError(
                 f"all {sum(dropped.values()):,} training pairs were dropped: {reasons}; "
-                + ", or ".join(remedy for reason, remedy in remedies if reason in counts)
+                f"{', or '.join(remedies)}"
             )

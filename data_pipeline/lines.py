@@ -140,7 +140,7 @@ class Lines:
         mapped.digest = hashlib.sha256(self.digest + mark.encode()).digest()
         return mapped
 
-    def place(self, number: int) -> str:
+    def line_name(self, number: int) -> str:
         """Returns the file and the line of line `number`, counted from 0 over all files."""
         index = int(np.searchsorted(np.cumsum(self.sizes), number, side="right"))
         return f"{self.paths[index]}, line {number - sum(self.sizes[:index]) + 1}"

@@ -84,7 +84,7 @@ def _scripts(train, blocks):
         if len(strange) > len(lines) / 100:
             yield (
                 f"in {len(strange):,} of {len(lines):,} training pairs that were looked at, the "
-                f"{name} is in another script than elsewhere ({train[side].place(strange[0])}: "
+                f"{name} is in another script than elsewhere ({train[side].line_name(strange[0])}: "
                 f"{_quoted(lines[strange[0]])}); correct or remove such pairs"
             )
 
@@ -107,7 +107,7 @@ def _swapped(texts, blocks, held_out):
         if all(shares[side][1 - side] > shares[side][side] + 0.2 for side in (0, 1)):
             yield (
                 name,
-                f"{texts[name][0].place(0)}: {_quoted(pairs[0][0])}: source and target of the "
+                f"{texts[name][0].line_name(0)}: {_quoted(pairs[0][0])}: source and target of the "
                 f"{name} text are swapped, compared with the training text; name its files the "
                 "other way round",
             )
@@ -124,7 +124,7 @@ def _shifts(texts, blocks):
             start, pairs, offset, line = shifted[0]
             yield (
                 f"the {name} text is shifted in {len(shifted)} of {len(offsets)} samples: from "
-                f"about {source.place(start)} on, line n belongs to line n{offset:+} of "
+                f"about {source.line_name(start)} on, line n belongs to line n{offset:+} of "
                 f"{target.paths[0]} ({_quoted(pairs[line][0])} to "
                 f"{_quoted(pairs[line + offset][1])}); nothing can be learnt from such pairs: find "
                 "the line that is missing or too many before there"
@@ -194,7 +194,7 @@ def _repetitions(texts, held_out, own):
     sample = f"{'a sample of ' * (every > 1)}{count:,} training "
     sample += "pairs" if len(train) == 2 else "sentences"
     if own and len(repeats) > 0.05 * count:
-        again, earlier = map(train[0].place, repeats[0])
+        again, earlier = map(train[0].line_name, repeats[0])
         yield (
             f"{len(repeats):,} of {sample} repeat an earlier one (the first: {again}, repeats "
             f"{earlier}); they weigh more than others: keep one of each, unless this is meant"
@@ -205,13 +205,13 @@ def _repetitions(texts, held_out, own):
     for name, sentences in keys.items():
         common = [i for i, key in enumerate(sentences) if key in seen]
         if len(common) > usual * len(sentences):
-            where, twin = texts[name][0].place(common[0]), seen[sentences[common[0]]]
+            where, twin = texts[name][0].line_name(common[0]), seen[sentences[common[0]]]
             yield (
                 f"{len(common):,} of {len(sentences):,} {name} "
                 f"{'sources' if len(train) == 2 else 'sentences'} are in the training text, too, "
                 "perhaps with other case, punctuation or digits"
                 f"{f', of which {sample} were read' * (every > 1)} ({where} is like "
-                f"{train[0].place(twin)}: {_quoted(held_out[name][common[0]][0])}); scores of "
+                f"{train[0].line_name(twin)}: {_quoted(held_out[name][common[0]][0])}); scores of "
                 "it will be too good: remove these lines from one of the two"
             )
 

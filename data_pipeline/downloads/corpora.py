@@ -145,12 +145,12 @@ def _share(corpus, name, block, number):
 
 def _fingerprint(corpus):
     """Hashes everything that determines the files of a corpus."""
-    splits = {
-        name: [[[t.file.path, t.file.checksum, t.member] for t in pair] for pair in pairs]
-        for name, pairs in zip(SPLITS, (corpus.train, corpus.valid, corpus.test), strict=True)
-    }
-    held_out = [corpus.valid_every] if corpus.valid_every else []
-    definition = json.dumps([_VERSION, corpus.languages, corpus.filters, splits, *held_out])
+    splits = [
+        [[(t.file.path, t.file.checksum, t.member) for t in pair] for pair in pairs]
+        for pairs in (corpus.train, corpus.valid, corpus.test)
+    ]
+    options = corpus.languages, corpus.filters, corpus.valid_every
+    definition = json.dumps([_VERSION, options, splits])
     return hashlib.sha256(definition.encode()).hexdigest()[:32]
 
 

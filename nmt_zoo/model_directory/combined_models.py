@@ -200,22 +200,22 @@ def _load_channel(directory):
 
 
 def check_same_vocabulary(
-    found: Vocabulary, path: Path, expected: Vocabulary, name: str, remedy: str
+    own: Vocabulary, path: Path, expected: Vocabulary, name: str, remedy: str
 ) -> None:
     """Raises `UserError` unless two vocabularies have the same entries in the same order.
 
-    The error names `path`, the directory of the model with the vocabulary `found`; the `name` of
+    The error names `path`, the directory of the model with the vocabulary `own`; the `name` of
     the expected vocabulary; and the `remedy`.
     """
-    entries = [vocabulary.pieces(range(len(vocabulary))) for vocabulary in (found, expected)]
+    entries = [v.pieces(range(len(v))) for v in (own, expected)]
     if entries[0] == entries[1]:
         return
     pairs = enumerate(zip(*entries, strict=False))
-    place = next((i for i, (a, b) in pairs if a != b), min(map(len, entries)))
-    differing = ["nothing" if place >= len(e) else repr(e[place]) for e in entries]
+    first = next((i for i, (a, b) in pairs if a != b), min(map(len, entries)))
+    differing = ["nothing" if first >= len(e) else repr(e[first]) for e in entries]
     raise UserError(
-        f"{path}: its vocabulary ({len(found):,} entries) differs from {name} ({len(expected):,} "
-        f"entries): entry {place} is {differing[0]} instead of {differing[1]}; {remedy}"
+        f"{path}: its vocabulary ({len(own):,} entries) differs from {name} ({len(expected):,} "
+        f"entries): entry {first} is {differing[0]} instead of {differing[1]}; {remedy}"
     )
 
 

@@ -119,29 +119,11 @@ def test_text_that_is_edited_between_two_readings_is_not_cached(tokenizer, files
     assert cache_of(tmp_path / "cache")[1] == []
 
 
-def test_without_file_locks_it_is_said_and_goes_on(
-    tokenizer, corpus, tmp_path, without_locks, capsys
-):
-    assert same_corpus(encode_pairs(SOURCE, TARGET, tokenizer, tmp_path).corpus, corpus)
-    assert capsys.readouterr().err.count("this file system has no locks (") == 1
-
-
 def test_several_at_once_make_one_cache(tokenizer, corpus, tmp_path):
     with ThreadPoolExecutor(4) as pool:
         found = pool.map(lambda _: encode_pairs(SOURCE, TARGET, tokenizer, tmp_path), range(4))
         assert all(same_corpus(one.corpus, corpus) for one in found)
     assert len(cache_of(tmp_path)[1]) == 5
-
-
-@pytest.mark.parametrize("limit", [100, 30_000])
-def test_full_disk_is_one_line_of_error_and_leaves_nothing(tmp_path, full_disk, limit):
-    lines = ["a b c d e f"] * 5000
-    tokenizer = train_tokenizer("word", lines, lines)
-    with full_disk(limit), pytest.raises(UserError, match="cannot be written") as error:
-        encode_pairs(lines, lines, tokenizer, tmp_path)
-    assert "\n" not in str(error.value)
-    assert not [path for path in tmp_path.glob("*/*") if path.name.startswith(".unfinished")]
-    assert not list(tmp_path.glob("*/index.json"))
 
 
 def test_other_tokenizer_is_never_served_from_the_cache(tokenizer, tmp_path):
