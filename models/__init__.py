@@ -12,7 +12,7 @@ _BASE = (
 )
 _PRESETS = (
     *("LANGUAGE_MODELS", "PRESETS", "check_settings", "create", "model_class", "preset_names"),
-    *("preset_settings", "sketch", "weight_shapes", "why_unread"),
+    *("preset_settings", "sketch", "why_unread"),
 )
 __all__ = [*_BASE, *_PRESETS]
 

@@ -262,11 +262,3 @@ def sketch(
         raise SettingError(f"{preset}: a table of these sizes does not fit into memory") from None
     finally:
         random.setstate(before)
-
-
-def weight_shapes(
-    preset: str, source_vocab_size: int, target_vocab_size: int, **overrides: Any
-) -> list[tuple[int, ...]]:
-    """Returns the shapes of a model's weights; arguments as `sketch`."""
-    model = sketch(preset, source_vocab_size, target_vocab_size, **overrides)
-    return [tuple(weight.shape) for weight in model.weights]

@@ -27,8 +27,7 @@ from nmt_zoo.models.base import (
     settings_of,
 )
 from nmt_zoo.models.layers.attention_scores import SCORES
-from nmt_zoo.models.layers.composite import Composite, Dense
-from nmt_zoo.models.layers.dropout import Dropout
+from nmt_zoo.models.layers.basic import Composite, Dense, Dropout
 from nmt_zoo.models.layers.embeddings import Embedding
 from nmt_zoo.models.layers.masks import padding_mask
 from nmt_zoo.models.layers.recurrent import CELLS, BidirectionalLayer, RecurrentLayer

@@ -29,9 +29,8 @@ from nmt_zoo.models.base import (
     shift_right,
 )
 from nmt_zoo.models.layers.attention import MAX_DISTANCE, POSITIONS
+from nmt_zoo.models.layers.basic import Composite, Dense, Dropout
 from nmt_zoo.models.layers.caches import padded
-from nmt_zoo.models.layers.composite import Composite, Dense
-from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import TokenEmbedding
 from nmt_zoo.models.layers.masks import padding_mask
 from nmt_zoo.models.layers.transformer_layers import (

@@ -23,9 +23,8 @@ from nmt_zoo.models.base import (
     shift_right,
 )
 from nmt_zoo.models.layers.attention_scores import SourceAttention
+from nmt_zoo.models.layers.basic import Composite, Dense, Dropout
 from nmt_zoo.models.layers.caches import appended, padded, seen
-from nmt_zoo.models.layers.composite import Composite, Dense
-from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import Embedding
 from nmt_zoo.models.layers.masks import causal_mask, padding_mask
 from nmt_zoo.models.layers.transformer_layers import FeedForward
@@ -38,7 +37,7 @@ def _attention(width, name, dtype):
     )
 
 
-class SimpleLayer(Composite, keras.layers.Layer):
+class SimpleLayer(Composite):
     """Self-attention, then `FFN(x) + x`; its query and key matrices start equal."""
 
     def __init__(self, width: int, ffn_width: int, dropout: float, **kwargs: Any) -> None:

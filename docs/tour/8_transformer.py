@@ -16,12 +16,16 @@ import inspect
 from pathlib import Path
 
 import nmt_zoo
-from nmt_zoo.models.layers.transformer_layers import DecoderLayer, Encoder, EncoderLayer, Residual
+from nmt_zoo.models.layers import transformer_layers as layers
 
 place = Path("runs/tour/8")
-print(inspect.getsource(Residual.enter), inspect.getsource(Residual.leave), sep="\n")
-print(inspect.getsource(EncoderLayer.call))
-print(inspect.getsource(DecoderLayer.call))
+for part in (
+    layers.Residual,
+    layers.TransformerLayer.through,
+    layers.EncoderLayer.call,
+    layers.DecoderLayer.call,
+):
+    print(inspect.getsource(part))
 
 # %% [markdown]
 # These are Keras layers, which a program of your own can use:
@@ -32,7 +36,7 @@ import numpy as np
 from nmt_zoo.models import preset_settings
 
 settings = preset_settings("transformer_base", width=32, num_heads=4, ffn_width=64)
-encoder = Encoder(settings, num_layers=2)
+encoder = layers.Encoder(settings, num_layers=2)
 mask = np.ones([1, 5], bool)
 encoder(np.ones([1, 5, 32], np.float32), mask)[0].shape
 

@@ -11,9 +11,8 @@ import keras
 from keras import ops
 
 from nmt_zoo.models.base import Precomputed, Tensor, dense_weights
+from nmt_zoo.models.layers.basic import Composite, Dense, Dropout
 from nmt_zoo.models.layers.caches import appended, seen
-from nmt_zoo.models.layers.composite import Composite, Dense
-from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import SINUSOIDS, rotate
 from nmt_zoo.models.layers.masks import causal_mask, masked_softmax
 
@@ -23,7 +22,7 @@ MAX_DISTANCE = 16  # Shaw et al. 2018, section 4.1: k of their base model.
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
-class ScaledDotProductAttention(Composite, keras.layers.Layer):
+class ScaledDotProductAttention(Composite):
     """`softmax(Q K^T / sqrt(d)) V`, equation 1 of Vaswani et al. 2017.
 
     `dropout`, the share of the weights that training drops, is in [0, 1). Without `scaled`, scores
@@ -126,7 +125,7 @@ class RelativeAttention(ScaledDotProductAttention):
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
-class MultiHeadAttention(Composite, keras.layers.Layer):
+class MultiHeadAttention(Composite):
     """Attention in H subspaces at once, section 3.2.2 of Vaswani et al. 2017.
 
     Args:

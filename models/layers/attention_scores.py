@@ -10,7 +10,7 @@ import keras
 from keras import ops
 
 from nmt_zoo.models.base import Tensor, dense_weights
-from nmt_zoo.models.layers.composite import Composite, Dense
+from nmt_zoo.models.layers.basic import Composite, Dense
 from nmt_zoo.models.layers.masks import masked_softmax
 from nmt_zoo.models.layers.same_shape import matmul, times
 
@@ -36,7 +36,7 @@ def _additive(query, keys, vector):
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
-class SourceAttention(Composite, keras.layers.Layer):
+class SourceAttention(Composite):
     """Weights `softmax_s score(h, m_s)` of the memory's vectors m_s for a query h, and their mean.
 
     Scores, none of them scaled, as in the papers:

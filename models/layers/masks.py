@@ -14,11 +14,6 @@ def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
     return ops.not_equal(ids, pad_id)
 
 
-def attend_to(source_mask: Tensor) -> Tensor:
-    """`[B, S]` mask of keys -> `[B, 1, 1, S]`, broadcast over heads and queries."""
-    return source_mask[:, None, None, :]
-
-
 def causal_mask(length: int | Tensor) -> Tensor:
     """`[1, 1, T, T]` bool: query t may attend to keys 0..t."""
     positions = ops.arange(length)

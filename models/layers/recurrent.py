@@ -12,7 +12,7 @@ import keras
 from keras import ops
 
 from nmt_zoo.models.base import Tensor
-from nmt_zoo.models.layers.composite import Composite
+from nmt_zoo.models.layers.basic import Composite
 from nmt_zoo.models.layers.same_shape import add, multiply, where
 
 
@@ -252,7 +252,7 @@ CELLS = {"rnn": RNNCell, "relu": ReLUCell, "gru": GRUCell, "lstm": LSTMCell}
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
-class RecurrentLayer(Composite, keras.layers.Layer):
+class RecurrentLayer(Composite):
     """A cell, one of `CELLS`, that reads a sequence from its first token.
 
     `call` takes whole sequences; `step` takes one position and `fed`. Both give equal results.
@@ -309,7 +309,7 @@ def _both_ways(forward, backward):
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
-class BidirectionalLayer(Composite, keras.layers.Layer):
+class BidirectionalLayer(Composite):
     """Two layers of U units, one forward, one backward (Schuster and Paliwal 1997)."""
 
     def __init__(

@@ -7,13 +7,12 @@ from keras import ops
 
 from nmt_zoo.models.base import Tensor, by_hypothesis, by_sentence
 from nmt_zoo.models.layers.attention_scores import SourceAttention
-from nmt_zoo.models.layers.composite import Composite, Dense
-from nmt_zoo.models.layers.dropout import Dropout
+from nmt_zoo.models.layers.basic import Composite, Dense, Dropout
 from nmt_zoo.models.layers.recurrent import RecurrentLayer, scan_over_time
 from nmt_zoo.models.layers.same_shape import multiply
 
 
-class RecurrentDecoder(Composite, keras.layers.Layer):
+class RecurrentDecoder(Composite):
     """A stack of cells with at most one attention, whose query is the top cell's state.
 
     With h_t the top cell's state at target position t and c_t the context, the mean of the memory

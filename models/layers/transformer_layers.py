@@ -15,10 +15,8 @@ from keras import ops
 
 from nmt_zoo.models.base import Tensor
 from nmt_zoo.models.layers.attention import MaskedMultiHeadAttention, MultiHeadAttention
-from nmt_zoo.models.layers.composite import Composite, Dense
-from nmt_zoo.models.layers.dropout import Dropout
+from nmt_zoo.models.layers.basic import Composite, Dense, Dropout
 from nmt_zoo.models.layers.embeddings import SINUSOIDS, PositionalEncoding
-from nmt_zoo.models.layers.masks import attend_to
 from nmt_zoo.models.transformer_settings import layer_order
 
 
@@ -60,7 +58,7 @@ class LayerNorm(keras.layers.LayerNormalization):
         return ops.cast(normalised(*float32), self.compute_dtype)
 
 
-class Residual(Composite, keras.layers.Layer):
+class Residual(Composite):
     """The residual connection, dropout and layer normalisation around one sub-layer `f`.
 
     post: `norm(x + dropout(f(x)))`; pre: `x + dropout(f(norm(x)))`.
@@ -87,7 +85,7 @@ class Residual(Composite, keras.layers.Layer):
 ACTIVATIONS = {"relu": ops.relu, "gelu": partial(ops.gelu, approximate=False), "swish": ops.silu}
 
 
-class FeedForward(Composite, keras.layers.Layer):
+class FeedForward(Composite):
     """`max(0, x W1 + b1) W2 + b2` at every position, equation 2 of Vaswani et al. 2017.
 
     `activation`, of `ACTIVATIONS`, may take the place of the maximum.
@@ -117,7 +115,7 @@ class FeedForward(Composite, keras.layers.Layer):
 SubLayer = Callable[[Tensor], Sequence[Tensor]]  # x -> its output and other results.
 
 
-class TransformerLayer(Composite, keras.layers.Layer):
+class TransformerLayer(Composite):
     """Base of the layers of both stacks: attention, then feed-forward, each within a residual."""
 
     self_attention_class = MultiHeadAttention
@@ -182,7 +180,7 @@ class DecoderLayer(TransformerLayer):
         `x [B, T, D]`, `memory [B, S, D]` from the encoder, `source_mask [B, S]` bool ->
         `(x [B, T, D], self weights [B, H, T, T], cross weights [B, H, T, S])`.
         """
-        visible = attend_to(source_mask)
+        visible = source_mask[:, None, None, :]  # [B, 1, 1, S]
         return self.through(
             x,
             lambda y: self.self_attention(y, training=training),
@@ -207,7 +205,7 @@ class DecoderLayer(TransformerLayer):
         `source_mask [B, S]` bool ->
         `(x [N, D], keys and values of t + 1 positions, cross weights [B, H, K, S])`.
         """
-        visible = attend_to(source_mask)
+        visible = source_mask[:, None, None, :]  # [B, 1, 1, S]
         return self.through(
             x,
             lambda y: self.self_attention.step(y, keys, values, position),
@@ -220,7 +218,7 @@ def distinct(layers: Iterable[keras.layers.Layer]) -> list[keras.layers.Layer]:
     return list(dict.fromkeys(layers))
 
 
-class StackInput(Composite, keras.layers.Layer):
+class StackInput(Composite):
     """Makes the input of a stack from embeddings: adds positions, and normalises if asked to."""
 
     def __init__(self, settings: dict[str, Any], **kwargs: Any) -> None:
@@ -238,7 +236,7 @@ class StackInput(Composite, keras.layers.Layer):
         return x if self.norm is None else self.norm(x)
 
 
-class Stack(Composite, keras.layers.Layer):
+class Stack(Composite):
     """Base of `Encoder` and `Decoder`: `num_layers`, at least 1, layers of one class.
 
     Only relative and rotary positions are known here; others are to be in the input.
@@ -264,6 +262,16 @@ class Stack(Composite, keras.layers.Layer):
         """Applies the normalisation that ends a stack of pre-norm layers."""
         return x if self.norm is None else self.norm(x)
 
+    def through(
+        self, x: Tensor, *inputs: Tensor, training: bool | None = None
+    ) -> tuple[Tensor, ...]:
+        """Applies all layers; returns `x` and a list for each kind of their attention weights."""
+        maps = []
+        for layer in self.layers:
+            x, *weights = layer(x, *inputs, training=training)
+            maps.append(weights)
+        return self.normalised(x), *map(list, zip(*maps, strict=True))
+
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class Encoder(Stack):
@@ -284,11 +292,7 @@ class Encoder(Stack):
         self, x: Tensor, source_mask: Tensor, training: bool | None = None
     ) -> tuple[Tensor, list[Tensor]]:
         """`x [B, S, D]`, `source_mask [B, S]` bool -> x, weights `[B, H, S, S]` of each layer."""
-        maps = []
-        for layer in self.layers:
-            x, weights = layer(x, attend_to(source_mask), training=training)
-            maps.append(weights)
-        return self.normalised(x), maps
+        return self.through(x, source_mask[:, None, None, :], training=training)
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -315,14 +319,9 @@ class Decoder(Stack):
         `x [B, T, D]`, `memory [B, S, D]`, `source_mask [B, S]` bool -> x, the weights of
         self-attention `[B, H, T, T]` and those of cross-attention `[B, H, T, S]` of all layers.
         """
-        self_maps, cross_maps = [], []
-        for layer in self.layers:
-            x, self_weights, cross_weights = layer(x, memory, source_mask, training=training)
-            self_maps.append(self_weights)
-            cross_maps.append(cross_weights)
-        return self.normalised(x), self_maps, cross_maps
+        return self.through(x, memory, source_mask, training=training)
 
-    def project_memory(self, memory: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    def project_memory(self, memory: Tensor) -> tuple[list[Tensor], ...]:
         """`[B, S, D]` -> keys and values of every layer, `[B, H, S, d]` each."""
         projected = {
             layer: layer.cross_attention.project_memory(memory) for layer in distinct(self.layers)

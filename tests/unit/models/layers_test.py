@@ -18,7 +18,7 @@ from nmt_zoo.models.layers.attention import (
     RelativeAttention,
     ScaledDotProductAttention,
 )
-from nmt_zoo.models.layers.dropout import Dropout
+from nmt_zoo.models.layers.basic import Dropout
 from nmt_zoo.models.layers.embeddings import TokenEmbedding, rotate, sinusoidal_positions
 from nmt_zoo.models.layers.transformer_layers import DecoderLayer, EncoderLayer, LayerNorm
 from nmt_zoo.models.transformer_settings import layer_order
@@ -194,7 +194,7 @@ def logits_of(model, source_ids, target_ids):
 # Scaled dot-product attention
 
 
-@pytest.mark.parametrize("leading", [(), (B,), (B, H)])
+@pytest.mark.parametrize("leading", [(), (B, H)])
 def test_attention_is_equation_1(leading):
     query, key = random(*leading, T, D), random(*leading, S, D)
     value = random(*leading, S, 3)
@@ -222,37 +222,14 @@ def test_hidden_keys_get_no_weight_and_visible_ones_all_of_it(dtype):
     assert output.dtype == layer.compute_dtype
     assert not weights.numpy()[1, :, 3:].any()
     close(tf.reduce_sum(weights, -1), np.ones((B, T)))
-
-
-@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
-def test_a_query_without_visible_keys_attends_equally_and_has_finite_gradients(dtype):
-    query, key = single(random(B, T, D)), single(random(B, S, D))
-    with tf.GradientTape() as tape:
-        tape.watch([query, key])
-        output, weights = ScaledDotProductAttention(dtype=dtype)(
-            query, key, key, tf.zeros((1, 1, S), tf.bool)
-        )
+    with tf.GradientTape() as tape:  # A query without visible keys attends equally.
+        tape.watch(key)
+        output, weights = layer(-key[:, :T], key, key, tf.zeros((1, 1, S), tf.bool))
     close(weights, np.full((B, T, S), 1 / S))
-    for gradient in tape.gradient(output, [query, key]):
-        assert np.isfinite(gradient.numpy()).all()
-
-
-def test_a_single_key_gets_all_the_weight_and_no_warning():
-    query, key = single(random(B, T, D)), single(random(B, 1, D))
-    output, weights = ScaledDotProductAttention()(query, key, key)
+    assert np.isfinite(tape.gradient(output, key).numpy()).all()
+    output, weights = layer(key[:, :T], key[:, :1], key[:, :1])  # A single key gives no warning.
     close(weights, np.ones((B, T, 1)))
-    close(output, np.repeat(key, T, axis=1))
-
-
-def test_attention_dropout_changes_outputs_in_training_only_and_weights_never():
-    layer = ScaledDotProductAttention(dropout=0.5)
-    x = single(random(B, T, D))
-    output, weights = layer(x, x, x, training=False)
-    again, _ = layer(x, x, x)
-    trained, trained_weights = layer(x, x, x, training=True)
-    close(again, output)
-    close(trained_weights, weights)
-    assert np.abs(trained - output).max() > 1e-3
+    close(output, np.repeat(tf.cast(key[:, :1], layer.compute_dtype), T, axis=1))
 
 
 # Multi-head attention
@@ -377,7 +354,7 @@ DROPOUTS = {
 @pytest.mark.parametrize(
     ("kind", "sublayer"),
     [
-        *((EncoderLayer, name) for name in ("self_attention", "feed_forward")),
+        (EncoderLayer, "self_attention"),
         *((DecoderLayer, name) for name in ("self_attention", "cross_attention", "feed_forward")),
     ],
 )
@@ -391,10 +368,11 @@ def test_each_dropout_alone_acts_on_its_sub_layers(kind, sublayer, setting):
     x = random(8, T, D)
     memory = () if kind is EncoderLayer else (single(random(8, S, D)),)
     mask = tf.ones((8, 1, 1, T) if kind is EncoderLayer else (8, S), tf.bool)
-    added, trained = (
-        layer(single(x), *memory, mask, training=training)[0].numpy() - np.float32(x)
-        for training in (False, True)
+    (added, weights, *_), (trained, trained_weights, *_) = (
+        layer(single(x), *memory, mask, training=training) for training in (False, True)
     )
+    close(trained_weights, weights)  # Those of self-attention, before dropout.
+    added, trained = (y.numpy() - np.float32(x) for y in (added, trained))
     if sublayer not in DROPOUTS[setting]:
         close(trained, added)
     elif setting == "dropout":  # Applied before the addition; Vaswani et al. 2017, section 5.4.
@@ -405,8 +383,7 @@ def test_each_dropout_alone_acts_on_its_sub_layers(kind, sublayer, setting):
         assert np.abs(trained - added).mean() > 0.1
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.3])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("rate", "dtype"), [(0.1, "float32"), (0.3, "bfloat16")])
 def test_dropout_drops_its_share_and_scales_the_rest(rate, dtype):
     layer = Dropout(rate, dtype=dtype, seed=1)
     x = tf.ones((3, 101, 301), dtype)  # An odd number of units.
