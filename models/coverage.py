@@ -8,7 +8,7 @@ from keras import ops
 
 from nmt_zoo.models.architecture import Part
 from nmt_zoo.models.base import StepOutput, Tensor, TranslationModel, by_hypothesis, by_sentence
-from nmt_zoo.models.layers.composite import Composite
+from nmt_zoo.models.layers.basic import Composite
 from nmt_zoo.models.layers.masks import HIDDEN_SCORE, TINY
 from nmt_zoo.models.layers.source_positions import is_null, lengths_of, posterior
 

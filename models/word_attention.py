@@ -12,7 +12,7 @@ from keras import ops
 from nmt_zoo.models.architecture import SOFTMAX, SOURCE_WORDS, Architecture, Part
 from nmt_zoo.models.base import Tensor, require_at_least, require_choices
 from nmt_zoo.models.coverage import CoverageModel
-from nmt_zoo.models.layers.composite import Dense
+from nmt_zoo.models.layers.basic import Dense
 from nmt_zoo.models.layers.embeddings import Embedding
 from nmt_zoo.models.layers.masks import HIDDEN_SCORE, TINY, masked_softmax, padding_mask
 
