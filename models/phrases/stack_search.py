@@ -109,7 +109,6 @@ class StackSearch:
         self.behind = self.options.orientations[:, 3:] * weights[BEHIND]
         self.spans = self._spans_with_options(sentences)
         self.best = self._best_of_spans()
-        self.marks = np.random.default_rng(1).integers(-(2**62), 2**62, self.size)
         self.edges: list[tuple] = []
 
     def _words_alone(self, options):
@@ -152,8 +151,8 @@ class StackSearch:
         alone[rows, self.spans.starts, self.spans.ends] = np.where(
             self.spans.counts > 0, self.guesses[self.spans.first], _NONE
         )
-        places = np.arange(size + 1)
-        best[:, places, places] = 0.0
+        positions = np.arange(size + 1)
+        best[:, positions, positions] = 0.0
         longest = int((self.options.ends - self.options.starts).max())
         for length in range(1, size + 1):
             starts = np.arange(size + 1 - length)
@@ -233,9 +232,9 @@ class StackSearch:
         of the span, orientation, words jumped over, estimate of the rest of the source.
         """
         covered, size = stack.covered, self.size
-        places = np.arange(size)
-        left = np.maximum.accumulate(np.where(covered, places + 1, 0), axis=1)
-        right = np.minimum.accumulate(np.where(covered, places, size)[:, ::-1], axis=1)[:, ::-1]
+        positions = np.arange(size)
+        left = np.maximum.accumulate(np.where(covered, positions + 1, 0), axis=1)
+        right = np.minimum.accumulate(np.where(covered, positions, size)[:, ::-1], axis=1)[:, ::-1]
         starts, ends = self.spans.starts[stack.sentences], self.spans.ends[stack.sentences]
         last_ends = np.where(stack.options < 0, 0, self.options.ends[stack.options])
         fits = np.take_along_axis(right, starts, axis=1) >= ends
@@ -313,10 +312,9 @@ class StackSearch:
             log_probs[chosen] += of_words
         is_long = lengths >= self.language.order - 1
         states[is_long] = self.states[options[is_long]]
-        places = np.arange(self.size)
-        covered |= (places >= self.options.starts[options, None]) & (
-            places < self.options.ends[options, None]
-        )
+        positions = np.arange(self.size)
+        starts, ends = self.options.starts[options, None], self.options.ends[options, None]
+        covered |= (positions >= starts) & (positions < ends)
         scores = extensions.scores + self.weights[LANGUAGE] * log_probs
         both = extensions.sentences, extensions.parents
         return _Stack(*both, options, scores, extensions.futures, states, covered, extensions.spelt)
@@ -325,7 +323,7 @@ class StackSearch:
         """Lists columns `[H]` that are equal if the same may follow with the same scores."""
         return [
             stack.sentences,
-            (stack.covered * self.marks).sum(axis=1),
+            *np.packbits(stack.covered, axis=1).T,
             self.options.ends[stack.options] * (self.size + 1) + self.options.starts[stack.options],
             stack.states,
             *np.ascontiguousarray(self.behind[stack.options]).view(np.int64).T,

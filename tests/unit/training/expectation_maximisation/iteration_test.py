@@ -214,17 +214,6 @@ def test_new_jump_weights_are_the_best_for_the_expected_jumps(widest):
             assert value(replace(new, **{name: changed})) <= best + 1e-9
 
 
-@pytest.mark.parametrize("name", POSITIONS)
-@pytest.mark.parametrize("target_end", [True, False])
-def test_expected_counts_sum_to_the_number_of_target_tokens(name, target_end):
-    words, sentences = random_index(target_end=target_end)
-    tokens = sum(len(target) for _, target in sentences)
-    assert words.num_tokens == tokens
-    for alpha in (0.0, 0.1):
-        estimate, _ = textbook.fit(words, begin(words, POSITIONS[name]), 3, alpha=alpha)
-        assert expect(words, estimate)[0].sum() == pytest.approx(tokens)
-
-
 def slope_of_lgamma(x):
     """Returns the derivative of math.lgamma, by a difference quotient."""
     return (math.lgamma(x * (1 + 1e-6)) - math.lgamma(x * (1 - 1e-6))) / (2e-6 * x)
