@@ -82,7 +82,7 @@ class NgramLanguageModel(Searchable):
         self.ngram_keys = self._table("keys", num_ngrams + 1, _last, "int64")
         self.probabilities = self._table("probabilities", num_ngrams + 1, "zeros")
         self.backoffs = self._table("backoffs", target_vocab_size + num_ngrams, "ones")
-        self.build()
+        self.built = True
 
     def _uniform(self, shape, dtype):
         values = np.full(shape, 1 / max(self.target_vocab_size - 2, 1))
@@ -98,9 +98,6 @@ class NgramLanguageModel(Searchable):
             autocast=False,
             name=name,
         )
-
-    def build(self, input_shape: Any = None) -> None:
-        self.built = True
 
     def fill(self, table: Any) -> None:
         """Copies the arrays of a `training.ways.counting.counting.NgramTable`."""

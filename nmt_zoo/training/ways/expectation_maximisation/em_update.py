@@ -107,9 +107,7 @@ class ExpectationMaximisation(WayOfTraining):
                 "which to train; leave it out"
             )
 
-    @classmethod
-    def companion(cls, directory: ModelDirectory, config: dict[str, Any]) -> ModelDirectory | None:
-        return reverse_directory(directory, config)
+    companion = staticmethod(reverse_directory)
 
     @classmethod
     def of_run(cls, run: Any, model: keras.Model) -> "ExpectationMaximisation":
