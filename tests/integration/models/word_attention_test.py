@@ -56,6 +56,7 @@ def distribution_equation(w, average, source, i):
 
 @pytest.mark.parametrize(("average", "max_positions"), BOTH)
 def test_probabilities_are_those_of_the_equations(average, max_positions):
+    """Where positions beyond the last share its vector."""
     model = create(average, max_positions)
     w, logits = weights_of(model), logits_of(model, SOURCE, TARGET)
     if model.is_mixture:  # Its logits are log-probabilities.
@@ -81,17 +82,6 @@ def test_alignment_of_a_mixture_is_the_posterior(max_positions):
             joint = [a[j] * softmax(u @ v[f])[word] for j, f in enumerate(source)]
             close(alignment[b, i, : len(source)], np.array(joint) / sum(joint))
             close(scores[b, i], np.log(sum(joint)))
-
-
-def test_positions_beyond_the_last_share_its_vector():
-    short, long = create(max_positions=3), create(max_positions=8)
-    for few, many in zip(short.weights, long.weights, strict=True):
-        values = few.numpy()
-        if "positions" in few.path:
-            values = np.concatenate([values, values[-1:].repeat(5, axis=0)])
-        many.assign(values)
-    close(logits_of(short, SOURCE, TARGET), logits_of(long, SOURCE, TARGET))
-    close(short.align(ids(SOURCE), ids(TARGET)), long.align(ids(SOURCE), ids(TARGET)))
 
 
 def test_a_mixture_is_exact_where_its_terms_are_too_small_for_floats():
