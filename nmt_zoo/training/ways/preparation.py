@@ -14,6 +14,7 @@ from nmt_zoo.training.ways.counting.counting import estimate
 from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText
 from nmt_zoo.training.ways.expectation_maximisation.text_alignment import LIKELY, NULL, align_text
 from nmt_zoo.training.ways.phrases import phrase_table, rules
+from nmt_zoo.training.ways.phrases.extraction import link_text
 
 
 class Preparation:
@@ -105,11 +106,9 @@ class PhraseTables(Preparation):
             side._replace(ids=np.where(side.ids == EOS_ID, NULL, side.ids)) for side in corpus
         )
         (links,) = align_text(numbered, threshold=LIKELY)
-        positions = np.stack([links.sources, links.targets], axis=1).astype(np.int64)
         self.table, self.num_found = self.estimate(
             corpus,
-            links.counts,
-            positions,
+            link_text(corpus, links),
             vocab_sizes,
             max_length=settings["max_phrase_length"],
             most=settings["translations"],

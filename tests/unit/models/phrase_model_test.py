@@ -8,7 +8,7 @@ from nmt_zoo.models.phrases.table_decoder import EVERY
 from nmt_zoo.models.phrases.table_model import PhraseModel
 from nmt_zoo.training.ways.counting import counting
 from nmt_zoo.training.ways.phrases import phrase_table
-from tests.unit.training.phrases.extraction_test import arrays_of, random_text
+from tests.unit.training.phrases.extraction_test import linked, random_text
 
 _BOS, _EOS, _SIZE = 2, 3, 9
 
@@ -38,7 +38,7 @@ def random_model(seed, *, order=3, distortion_limit=6, max_length=3, num_pairs=1
     draw = np.random.default_rng(seed)
     corpus, links = random_text(draw, num_pairs, 0.2)
     table, _ = phrase_table.estimate(
-        corpus, *arrays_of(links), (_SIZE, _SIZE), max_length=max_length, most=translations
+        corpus, linked(corpus, links), (_SIZE, _SIZE), max_length=max_length, most=translations
     )
     settings = {"max_phrase_length": max_length, "translations": translations}
     settings |= {"order": order, "distortion_limit": distortion_limit}

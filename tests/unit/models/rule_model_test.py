@@ -9,7 +9,7 @@ from nmt_zoo.models.phrases.table_model import RuleModel
 from nmt_zoo.training.ways.phrases import rules as rule_tables
 from tests.unit.models.phrase_model_test import assert_best, filled_model, language_scores
 from tests.unit.training.expectation_maximisation.textbook import corpus_of
-from tests.unit.training.phrases.extraction_test import arrays_of
+from tests.unit.training.phrases.extraction_test import linked
 
 _BOS, _EOS, _SIZE = 2, 3, 9
 
@@ -36,7 +36,7 @@ def random_model(seed, *, order=3, max_length=6, num_pairs=40, translations=3):
     draw = np.random.default_rng(seed)
     corpus, links = swapped_text(draw, num_pairs)
     table, _ = rule_tables.estimate(
-        corpus, *arrays_of(links), (_SIZE, _SIZE), max_length=max_length, most=translations
+        corpus, linked(corpus, links), (_SIZE, _SIZE), max_length=max_length, most=translations
     )
     settings = {"max_phrase_length": max_length, "translations": translations}
     return filled_model(RuleModel, draw, corpus, table, order, **settings)

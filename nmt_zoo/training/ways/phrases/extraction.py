@@ -15,6 +15,7 @@ from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.models.phrases.arrays import joined
 from nmt_zoo.models.phrases.sentence_options import LONGEST, NOTHING
 from nmt_zoo.training.ways.counting.counting import number_keys
+from nmt_zoo.training.ways.expectation_maximisation.corpus_links import CorpusLinks
 
 MONOTONE, SWAP, DISCONTINUOUS = range(3)  # Orientations of a phrase, as columns of tables.
 _FAR = np.iinfo(np.int32).max
@@ -42,20 +43,16 @@ class Occurrences(NamedTuple):
     target_end: np.ndarray
 
 
-def link_text(corpus: EncodedCorpus, counts: np.ndarray, links: np.ndarray) -> LinkedText:
-    """Returns the `LinkedText` of sentence pairs that end in `</s>`.
-
-    `counts` `[sentences]` are the links of each pair; `links` `[L, 2]` (source position, target
-    position) in their sentences, counted from 0.
-    """
+def link_text(corpus: EncodedCorpus, links: CorpusLinks) -> LinkedText:
+    """Returns the `LinkedText` of sentence pairs that end in `</s>`."""
     ends, starts = [], []
     for side in corpus:
         lengths = side.lengths.astype(np.int64)
         last = np.cumsum(lengths) - 1
         ends.append(np.repeat(last, lengths))
         starts.append(last + 1 - lengths)
-    sentences = np.repeat(np.arange(counts.size), counts)
-    sources, targets = (starts[side][sentences] + links[:, side] for side in (0, 1))
+    sentences = np.repeat(np.arange(len(links)), links.counts)
+    sources, targets = starts[0][sentences] + links.sources, starts[1][sentences] + links.targets
     order = np.lexsort((targets, sources))
     target_starts = np.repeat(starts[1], corpus.source.lengths)
     return LinkedText(*ends, target_starts, sources[order], targets[order])

@@ -15,7 +15,6 @@ from nmt_zoo.training.ways.phrases.extraction import (
     extract,
     inner_links,
     lexical_weights,
-    link_text,
     orientations,
     positions_of,
 )
@@ -60,8 +59,7 @@ def number_phrases(side: EncodedSide, vocab_size: int, max_length: int) -> tuple
 
 def estimate(
     corpus: EncodedCorpus,
-    counts: np.ndarray,
-    links: np.ndarray,
+    text: LinkedText,
     vocab_sizes: tuple[int, int],
     *,
     max_length: int,
@@ -70,9 +68,7 @@ def estimate(
     """Extracts and scores phrase pairs; returns (their table, how many different ones there are).
 
     Args:
-        corpus: sentence pairs that end in `</s>`.
-        counts: `[sentences]` int, links of each sentence pair.
-        links: `[L, 2]` int, (source position, target position) in the sentences, from 0.
+        corpus, text: sentence pairs that end in `</s>`, and their links.
         vocab_sizes: numbers of source and target ids.
         max_length: most words of a phrase, at most 7.
         most: most target phrases kept for each source phrase.
@@ -80,7 +76,6 @@ def estimate(
     Relative frequencies are smoothed by modified Kneser-Ney discounts, as in Foster, Kuhn and
     Johnson 2006, "Phrasetable Smoothing for Statistical Machine Translation", section 3.
     """
-    text = link_text(corpus, counts, links)
     numbered = map(number_phrases, corpus, vocab_sizes, [max_length] * 2)
     firsts, phrases = zip(*numbered, strict=True)
     pairs = count_pairs(corpus, text, phrases, firsts[1][-1], max_length)

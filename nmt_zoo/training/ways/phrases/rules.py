@@ -19,7 +19,6 @@ from nmt_zoo.training.ways.phrases.extraction import (
     extract,
     inner_links,
     lexical_weights,
-    link_text,
     positions_of,
     smallest_targets,
 )
@@ -47,8 +46,7 @@ class RuleCounts(NamedTuple):
 
 def estimate(
     corpus: EncodedCorpus,
-    counts: np.ndarray,
-    links: np.ndarray,
+    text: LinkedText,
     vocab_sizes: tuple[int, int],
     *,
     max_length: int,
@@ -59,7 +57,7 @@ def estimate(
     `max_length` is the most words of the phrase pairs, on either side, that rules are made of.
     Source nodes are of symbols below V + 1, of which V is a gap; target words V and V + 1 are gaps.
     """
-    rules = count_rules(corpus, link_text(corpus, counts, links), vocab_sizes, max_length)
+    rules = count_rules(corpus, text, vocab_sizes, max_length)
     ends = [number_keys(mixed(side.T).view(np.int64))[1] for side in (rules.source, rules.target)]
     scores = scores_of(rules, ends).astype(np.float32)
     is_plain = (rules.source != vocab_sizes[0]).all(axis=1)

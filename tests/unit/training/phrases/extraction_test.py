@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from nmt_zoo.training.ways.expectation_maximisation.corpus_links import CorpusLinks
 from nmt_zoo.training.ways.phrases.extraction import (
     DISCONTINUOUS,
     MONOTONE,
@@ -24,10 +25,9 @@ def random_text(draw, num_pairs, density):
     return corpus_of(zip(*sides, strict=True)), links
 
 
-def arrays_of(links):
-    """Returns (counts, `[L, 2]` links) of sets of links."""
-    flat = [link for some in links for link in sorted(some)]
-    return np.array(list(map(len, links))), np.array(flat, np.int64).reshape(-1, 2)
+def linked(corpus, links):
+    """Returns the `LinkedText` of a corpus with a set of links of each pair."""
+    return link_text(corpus, CorpusLinks.of_lists(map(sorted, links)))
 
 
 def every_pair(lengths, links, most):
@@ -53,7 +53,7 @@ def orientation(links, lengths, word, monotone, swap):
 @pytest.mark.parametrize("most", [1, 3, 7])
 def test_extraction_equals_brute_force_over_all_spans(density, most):
     corpus, links = random_text(np.random.default_rng(most), 40, density)
-    text = link_text(corpus, *arrays_of(links))
+    text = linked(corpus, links)
     pairs = extract(text, most)
     kinds = orientations(text, pairs)
     found = {

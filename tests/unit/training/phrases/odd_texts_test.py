@@ -13,7 +13,7 @@ from nmt_zoo.training.ways.counting import counting
 from nmt_zoo.training.ways.phrases import phrase_table, rules
 from tests.unit.data_pipeline.small import rows_of
 from tests.unit.training.expectation_maximisation.textbook import corpus_of
-from tests.unit.training.phrases.extraction_test import arrays_of
+from tests.unit.training.phrases.extraction_test import linked
 
 _EOS = 3
 
@@ -43,7 +43,7 @@ def test_any_linked_text_gives_a_table_that_translates(gaps, text):
         if gaps
         else (phrase_table.estimate, sentence_options, PhraseDecoder)
     )
-    table, _ = estimate(corpus, *arrays_of(links), (size, size), max_length=5, most=4)
+    table, _ = estimate(corpus, linked(corpus, links), (size, size), max_length=5, most=4)
     assert np.isfinite(table.pair_scores).all() and (table.pair_scores <= 0).all()
     assert (np.diff(table.source_keys) > 0).all() and (np.diff(table.target_starts) > 0).all()
     ngrams = counting.estimate(corpus.target, size, 3)

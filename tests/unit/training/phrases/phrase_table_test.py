@@ -9,8 +9,8 @@ from nmt_zoo.training.ways.counting.counting import estimate_discounts
 from nmt_zoo.training.ways.phrases import phrase_table
 from tests.unit.data_pipeline.small import rows_of
 from tests.unit.training.phrases.extraction_test import (
-    arrays_of,
     every_pair,
+    linked,
     orientation,
     random_text,
 )
@@ -75,7 +75,7 @@ def test_every_score_is_that_of_its_definition(seed, monkeypatch):
     corpus, links = random_text(np.random.default_rng(seed), 25, 0.2)
     expected = counted(corpus, links, 3)
     table, num_found = phrase_table.estimate(
-        corpus, *arrays_of(links), (_SIZE, _SIZE), max_length=3, most=1000
+        corpus, linked(corpus, links), (_SIZE, _SIZE), max_length=3, most=1000
     )
     assert num_found == len(expected) == table.links.size
     counts = {pair: len(some) for pair, some in expected.items()}
@@ -119,7 +119,7 @@ def test_every_score_is_that_of_its_definition(seed, monkeypatch):
 
 def test_only_the_best_translations_of_a_phrase_are_kept():
     corpus, links = random_text(np.random.default_rng(0), 60, 0.2)
-    common = corpus, *arrays_of(links), (_SIZE, _SIZE)
+    common = corpus, linked(corpus, links), (_SIZE, _SIZE)
     every, _ = phrase_table.estimate(*common, max_length=3, most=1000)
     some, num_found = phrase_table.estimate(*common, max_length=3, most=2)
     assert num_found == every.links.size > some.links.size

@@ -6,9 +6,8 @@ import pytest
 
 from nmt_zoo.models.phrases.sentence_options import LONGEST, NOTHING
 from nmt_zoo.training.ways.phrases import rules
-from nmt_zoo.training.ways.phrases.extraction import link_text
 from tests.unit.data_pipeline.small import rows_of
-from tests.unit.training.phrases.extraction_test import arrays_of, every_pair, random_text
+from tests.unit.training.phrases.extraction_test import every_pair, linked, random_text
 
 _SIZE = 9  # Of both vocabularies; the id of a gap.
 
@@ -72,9 +71,7 @@ def test_rules_equal_all_ways_to_take_phrase_pairs_out_of_others(most, monkeypat
     for seed in range(6):
         draw = np.random.default_rng(seed)
         corpus, links = random_text(draw, 7, (0.1, 0.2)[seed % 2])
-        found = rules.count_rules(
-            corpus, link_text(corpus, *arrays_of(links)), (_SIZE, _SIZE), most
-        )
+        found = rules.count_rules(corpus, linked(corpus, links), (_SIZE, _SIZE), most)
         both = zip(found.source, found.target, found.counts, strict=True)
         assert {(plain(s), plain(t)): n for s, t, n in both} == all_rules(corpus, links, most)
         num_gaps += (found.source == _SIZE).any(axis=1).sum()
@@ -92,7 +89,7 @@ def test_words_of_a_rule_are_linked_as_in_a_place_where_it_occurs():
         }
     )
     size = 500
-    found = rules.count_rules(corpus, link_text(corpus, *arrays_of(links)), (size, size), 8)
+    found = rules.count_rules(corpus, linked(corpus, links), (size, size), 8)
     starts = [np.append(0, np.cumsum(side.lengths)) for side in corpus]
     flat = {
         (i + int(starts[0][row]) + 4, j + int(starts[1][row]) + 4)
@@ -113,8 +110,8 @@ def test_words_of_a_rule_are_linked_as_in_a_place_where_it_occurs():
 def test_kept_rules_can_be_found_by_their_source_side():
     draw = np.random.default_rng(5)
     corpus, links = random_text(draw, 60, 0.15)
-    counts = rules.count_rules(corpus, link_text(corpus, *arrays_of(links)), (_SIZE, _SIZE), 8)
-    table, _ = rules.estimate(corpus, *arrays_of(links), (_SIZE, _SIZE), max_length=8, most=3)
+    counts = rules.count_rules(corpus, linked(corpus, links), (_SIZE, _SIZE), 8)
+    table, _ = rules.estimate(corpus, linked(corpus, links), (_SIZE, _SIZE), max_length=8, most=3)
     expected = collections.Counter()
     for source, n in zip(counts.source, counts.counts, strict=True):
         if _SIZE not in source or n >= 2:
