@@ -107,7 +107,9 @@ class ExpectationMaximisation(WayOfTraining):
                 "which to train; leave it out"
             )
 
-    companion = staticmethod(reverse_directory)
+    @classmethod
+    def companion(cls, directory: ModelDirectory, config: dict[str, Any]) -> ModelDirectory | None:
+        return reverse_directory(directory, config)
 
     @classmethod
     def of_run(cls, run: Any, model: keras.Model) -> "ExpectationMaximisation":

@@ -6,7 +6,7 @@ target word from NULL, the next jump starts at the last source word before NULL.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +33,9 @@ class JumpsEstimate(PositionEstimate):
     null_probability: float  # p0, in (0, 1)
 
     @classmethod
-    def first(cls, *, max_jump: int = 20, null_probability: float = 0.2, **settings: Any) -> Self:
+    def first(
+        cls, *, max_jump: int = 20, null_probability: float = 0.2, **settings: Any
+    ) -> "JumpsEstimate":
         """Returns parameters to start from: the next word is most probable, far words least."""
         distances = np.abs(np.arange(-max_jump, max_jump + 1) - 1)
         widths = np.exp(-distances / 5)
@@ -42,7 +44,7 @@ class JumpsEstimate(PositionEstimate):
     def pack(self) -> np.ndarray:
         return np.concatenate([self.widths, self.starts])
 
-    def unpack(self, array: np.ndarray) -> Self:
+    def unpack(self, array: np.ndarray) -> "JumpsEstimate":
         size = self.widths.size
         return replace(self, widths=array[:size], starts=array[size : size + self.starts.size])
 
@@ -82,7 +84,7 @@ class JumpsEstimate(PositionEstimate):
         counts = (before.T @ ahead) * transitions  # [N + 1, N]
         return Expectation(posteriors, -float(np.log(scales).sum()), (counts,))
 
-    def maximise(self, statistics: list[tuple]) -> Self:
+    def maximise(self, statistics: list[tuple]) -> "JumpsEstimate":
         jumps, starts = [], []
         for (counts,) in self.merged(statistics):
             inner, first = _buckets(counts.shape[1], self.starts.size)

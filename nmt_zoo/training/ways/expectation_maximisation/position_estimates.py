@@ -4,7 +4,7 @@ Letters as in `Block`: R rows (target tokens), n source positions, of which the 
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,7 @@ class PositionEstimate:
     """Parameters of a position model, which never change; for layers of `models.layers`."""
 
     @classmethod
-    def first(cls, *, sizes: tuple[int, int] = (0, 0), **settings: Any) -> Self:
+    def first(cls, *, sizes: tuple[int, int] = (0, 0), **settings: Any) -> "PositionEstimate":
         """Makes the parameters to begin with, by the settings of an `AlignmentModel`.
 
         `sizes` are the largest numbers of target and source positions with parameters.
@@ -38,7 +38,7 @@ class PositionEstimate:
         """Returns the parameters as one float64 array, for checkpoints and for the layer."""
         return np.zeros(0)
 
-    def unpack(self, array: np.ndarray) -> Self:
+    def unpack(self, array: np.ndarray) -> "PositionEstimate":
         """Returns the parameters at the beginning of a packed array that was made flat."""
         return self
 
@@ -60,7 +60,7 @@ class PositionEstimate:
             sums[counts.shape[1]] = longer
         return [(counts,) for counts in sums.values()]
 
-    def maximise(self, statistics: list[tuple]) -> Self:
+    def maximise(self, statistics: list[tuple]) -> "PositionEstimate":
         """Makes new parameters from the statistics that `expect` returned for all blocks."""
         return self
 
@@ -87,14 +87,14 @@ class PositionTableEstimate(PositionEstimate):
     table: np.ndarray  # [n - 1, target position, source position] float64; rows of 0 are uniform
 
     @classmethod
-    def first(cls, *, sizes: tuple[int, int] = (0, 0), **settings: Any) -> Self:
+    def first(cls, *, sizes: tuple[int, int] = (0, 0), **settings: Any) -> "PositionEstimate":
         heights, lengths = sizes
         return cls(np.zeros([lengths, heights, lengths]))
 
     def pack(self) -> np.ndarray:
         return self.table
 
-    def unpack(self, array: np.ndarray) -> Self:
+    def unpack(self, array: np.ndarray) -> "PositionEstimate":
         return replace(self, table=array[: self.table.size].reshape(self.table.shape))
 
     def expect(self, block: Block, translation: np.ndarray) -> Expectation:
@@ -105,7 +105,7 @@ class PositionTableEstimate(PositionEstimate):
         table[fitted] = rows[fitted]
         return _expect_by_table(table, block, translation)
 
-    def maximise(self, statistics: list[tuple]) -> Self:
+    def maximise(self, statistics: list[tuple]) -> "PositionEstimate":
         table = np.zeros_like(self.table)
         for (counts,) in self.merged(statistics):
             n, rows = counts.shape[1], counts[: self.table.shape[1]]
@@ -130,13 +130,13 @@ class SharedEstimate(PositionEstimate):
     weights: np.ndarray  # [T, n] float64, above 0. Other positions weigh 1.
 
     @classmethod
-    def first(cls, *, sizes: tuple[int, int] = (0, 0), **settings: Any) -> Self:
+    def first(cls, *, sizes: tuple[int, int] = (0, 0), **settings: Any) -> "PositionEstimate":
         return cls(np.ones(sizes))
 
     def pack(self) -> np.ndarray:
         return self.weights
 
-    def unpack(self, array: np.ndarray) -> Self:
+    def unpack(self, array: np.ndarray) -> "PositionEstimate":
         return replace(self, weights=array[: self.weights.size].reshape(self.weights.shape))
 
     def _table(self, height, n):
@@ -149,7 +149,7 @@ class SharedEstimate(PositionEstimate):
         table = self._table(block.active.size, block.source_length)
         return _expect_by_table(table, block, translation)
 
-    def maximise(self, statistics: list[tuple]) -> Self:
+    def maximise(self, statistics: list[tuple]) -> "PositionEstimate":
         """Returns new weights, under which the expected alignments are more probable.
 
         There is no closed form, because sentences of other lengths divide by other sums. Each of
@@ -191,13 +191,13 @@ class DiagonalEstimate(PositionEstimate):
     null_probability: float = 0.08  # p0, in (0, 1)
 
     @classmethod
-    def first(cls, *, null_probability: float = 0.08, **settings: Any) -> Self:
+    def first(cls, *, null_probability: float = 0.08, **settings: Any) -> "PositionEstimate":
         return cls(null_probability=null_probability)
 
     def pack(self) -> np.ndarray:
         return np.array([self.tension])
 
-    def unpack(self, array: np.ndarray) -> Self:
+    def unpack(self, array: np.ndarray) -> "PositionEstimate":
         return replace(self, tension=float(array[0]))
 
     def expect(self, block: Block, translation: np.ndarray) -> Expectation:
@@ -230,7 +230,7 @@ class DiagonalEstimate(PositionEstimate):
             contexts.append((positions[order[firsts]], np.add.reduceat(mass[order], firsts)))
         return contexts
 
-    def maximise(self, statistics: list[tuple]) -> Self:
+    def maximise(self, statistics: list[tuple]) -> "PositionEstimate":
         """Returns new parameters, with the best tension for the expected distances.
 
         Dyer et al. take a few gradient steps of a fixed size. The function is concave in the
