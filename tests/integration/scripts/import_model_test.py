@@ -199,14 +199,15 @@ def test_languages_are_listed_where_one_is_missing_or_unknown(made, tmp_path):
 
 def test_a_savedmodel_and_ctranslate2_translate_alike(made, tmp_path):
     *_, run = made["m2m"]
-    common = [f"--model_dir={run}", "--max_input_tokens=40"]
-    with client_in_this_process():
-        done = run_script("export", [*common, f"--export_dir={tmp_path / 'saved'}"])
-    assert "translated alike in a fresh process" in done.out
-    pytest.importorskip("ctranslate2")
     text = tmp_path / "text"
     text.write_text("the dog runs .\nbig house\nsees\n")
-    flags = [*common, f"--input={text}", "--beam_size=1", "--max_length_factor=1"]
+    common = [f"--model_dir={run}", "--max_input_tokens=40", "--beam_size=1"]
+    flags = [f"--export_dir={tmp_path / 'saved'}", f"--check_input={text}"]
+    with client_in_this_process():
+        done = run_script("export", [*common, *flags])
+    assert "translated alike in a fresh process" in done.out
+    pytest.importorskip("ctranslate2")
+    flags = [*common, f"--input={text}", "--max_length_factor=1"]
     one, two = (
         run_script("translate", [*flags, f"--engine={engine}"])
         for engine in ("tensorflow", "ctranslate2")
