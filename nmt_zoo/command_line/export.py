@@ -23,7 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from nmt_zoo.command_line import console
-from nmt_zoo.command_line.flag_values import OfAModel, beam_size_flag, flag, with_length_penalty
+from nmt_zoo.command_line.flag_values import (
+    ModelArguments,
+    beam_size_flag,
+    flag,
+    with_length_penalty,
+)
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_folder, read_lines, write_text
 from nmt_zoo.common.progress import Progress
@@ -44,7 +49,7 @@ SAMPLES = ["A dog runs.", "", "The old man does not see the two houses.", "7 , 8
 
 
 @dataclasses.dataclass(frozen=True)
-class Arguments(OfAModel):
+class Arguments(ModelArguments):
     """The flags of export.py."""
 
     export_dir: str = flag(

@@ -121,7 +121,7 @@ def split_sentences_flag(group: str, text: str, **options: Any) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class OfAModel(Arguments):
+class ModelArguments(Arguments):
     """The flags of a script that makes a trained model translate elsewhere."""
 
     model_dir: str = flag(

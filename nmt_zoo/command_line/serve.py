@@ -29,7 +29,7 @@ import uvicorn
 
 from nmt_zoo.command_line import console
 from nmt_zoo.command_line.flag_values import (
-    OfAModel,
+    ModelArguments,
     flag,
     split_sentences_flag,
     with_length_penalty,
@@ -48,7 +48,7 @@ _MODEL, _SEARCH, _ADDRESS, _LIMITS = "Model", "Search", "Address", "Limits and i
 
 
 @dataclasses.dataclass(frozen=True)
-class Arguments(OfAModel):
+class Arguments(ModelArguments):
     """The flags of serve.py."""
 
     model_name: str = flag(
