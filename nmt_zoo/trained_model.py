@@ -18,7 +18,7 @@ from nmt_zoo.decoding.explorer.sentence import maps_of
 from nmt_zoo.decoding.pictures.attention_pictures import save_attention, title_of, usual_layer
 from nmt_zoo.decoding.pictures.embedding_pictures import embedding_points, save_points
 from nmt_zoo.decoding.scoring import Scorer
-from nmt_zoo.decoding.search.requests import translator_options
+from nmt_zoo.decoding.search.requests import usual_options
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.combined_models import load_models
@@ -151,17 +151,8 @@ class TrainedModel:
 
     def _translator(self, **options):
         text = TrainingText.read(self._directories[0].training_text_path)
-        loaded = self.keras_model, self.tokenizer
-        return Translator.of(
-            *loaded,
-            **{
-                **translator_options({}, *loaded, self._directories),
-                "name": self._name,
-                "length_penalty": self.config["length_penalty"],
-                "split_sentences": text.most_sentences if text else 0,
-                **options,
-            },
-        )
+        options = {**usual_options(self._directories, self._loaded, text), **options}
+        return Translator.of(self.keras_model, self.tokenizer, **options)
 
     def _once(self, make, *args, **options):
         """Makes something with options once, because its graph takes seconds to make."""

@@ -8,8 +8,9 @@ import tensorflow as tf
 from nmt_zoo import models
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
-from nmt_zoo.decoding.search.beam_search import beam_search
+from nmt_zoo.decoding.search.beam_search import make_search
 from nmt_zoo.decoding.search.processors import bar
+from nmt_zoo.decoding.search.rules import DecodingRule
 from nmt_zoo.decoding.search.types import SearchOptions
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, write_archive
 from nmt_zoo.training.ways.catalogue import ways_of
@@ -160,29 +161,26 @@ class Greedy(Echo):
 
 
 def traced_search(
-    model, limit, beam_size=3, alpha=0.6, emit_unknowns=False, forbidden=None, n_best=None
+    model, limit, beam_size=3, alpha=0.6, *, emit_unknowns=False, forbidden=None, each=False
 ):
-    """Returns beam search in a graph: a function of source ids `[B, S]` that returns arrays.
+    """Returns beam search in a graph, a function of source ids `[B, S]` that returns arrays.
 
-    The id `forbidden`, if there is one, is never emitted.
+    Its second argument is `n_best`, by default the beam, or `SentenceOptions` with `each`. The id
+    `forbidden`, if there is one, is never emitted.
     """
 
-    def without_forbidden(scores, partial):
-        return bar(scores, tf.range(scores.shape[1]) == forbidden)
+    class WithoutForbidden(DecodingRule):
+        def change(self, scores, ids):
+            return bar(scores, tf.range(scores.shape[1]) == forbidden)
 
-    search = tf.function(
-        lambda ids: beam_search(
-            model,
-            ids,
-            limits=limit,
-            options=SearchOptions(beam_size, alpha, emit_unknowns),
-            n_best=n_best,
-            processors=() if forbidden is None else [without_forbidden],
-        ),
-        input_signature=[tf.TensorSpec([None, None], tf.int32)],
-        autograph=False,
+    options = SearchOptions(beam_size, alpha, emit_unknowns)
+    options = options._replace(max_length_factor=0.0, max_length_extra=limit)
+    if forbidden is not None:
+        options = options._replace(rules=(WithoutForbidden(None),))
+    search = make_search(model, options, each_sentence=each)
+    return lambda ids, n_best=beam_size: tf.nest.map_structure(
+        lambda tensor: tensor.numpy(), search(ids, n_best)
     )
-    return lambda ids: tf.nest.map_structure(lambda t: t.numpy(), search(ids))
 
 
 class Markov(models.Searchable):

@@ -175,7 +175,7 @@ class Case:
     """
 
     def __init__(self, directory, lines, folder, threads):
-        from nmt_zoo.serving.ctranslate2.conversion import weights_of, write
+        from nmt_zoo.serving.ctranslate2.conversion import Weights, write
 
         source = Source("transformer_base", directory, folder, "word")
         self.model, self.tokenizer = load_ours(source)
@@ -186,7 +186,8 @@ class Case:
         options = {"tokenizer": self.tokenizer.kind, "normalise": self.tokenizer.source.form}
         about = {"config": {"options": options}, "quantization": "float32"}
         about["max_input_tokens"] = max(map(len, self.tokenizer.source.encode(self.lines)))
-        write(weights_of(self.model), self.tokenizer, Path(folder), **about)
+        arrays = {w.path.partition("/")[2]: np.array(w) for w in self.model.weights}
+        write(Weights(self.model.settings, arrays), self.tokenizer, Path(folder), **about)
         self.source, self.engines = source, {}
         for key, (has_batch, *setting) in OURS.items():
             inside, batches = (1, threads) if has_batch else (threads, 1)

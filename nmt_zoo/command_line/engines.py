@@ -9,7 +9,8 @@ from typing import Any
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import AUTO
-from nmt_zoo.serving.ctranslate2.converted import ConvertedModel
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.serving.ctranslate2.engine import load_directory
 
 TENSORFLOW, CTRANSLATE2 = "tensorflow", "ctranslate2"
 # Flags with which both engines write the same text.
@@ -22,27 +23,25 @@ _LARGEST_PENALTY = 1.0
 _SHORT = 100_000
 
 
-def convert_if_chosen(args: Any, given: set[str]) -> tuple[str, ConvertedModel | None, Any, str]:
-    """Returns (engine, model directory and what its `load` returns if CTranslate2 runs it, reason).
+def convert_if_chosen(args: Any) -> tuple[ModelDirectory | None, Any, str]:
+    """Returns (model directory, what `load_directory` returns, reason).
 
-    `args` are the flags of translate.py, without --export_dir; `given` are the names of those on
-    the command line. Raises `UserError` if CTranslate2 is asked for, and cannot run the model.
+    The first two are None if TensorFlow translates. `args` are the flags of translate.py, without
+    --export_dir. Raises `UserError` if CTranslate2 is asked for, and cannot run the model.
     """
-    reason = "asked for"
-    if args.engine == AUTO:
-        reason = _why_tensorflow(args, given)
+    reason = _why_tensorflow(args) if args.engine == AUTO else "asked for"
     if args.engine == TENSORFLOW or (args.engine == AUTO and reason):
-        return TENSORFLOW, None, None, reason
-    directory = ConvertedModel(args.model_dir, args.max_input_tokens, args.languages)
+        return None, None, reason
+    directory = ModelDirectory(args.model_dir, needs_keras=False)
     try:
-        loaded = directory.load()
+        loaded = load_directory(directory, args.max_input_tokens, args.languages)
     except (UserError, OSError) as error:
         if args.engine == CTRANSLATE2:
             raise
-        return TENSORFLOW, None, None, str(error)
+        return None, None, str(error)
     if args.engine == AUTO and (reason := _why_other_text(args, *loaded)):
-        return TENSORFLOW, None, None, reason
-    return CTRANSLATE2, directory, loaded, reason or "it starts sooner, and the text is short"
+        return None, None, reason
+    return directory, loaded, reason or "it starts sooner, and the text is short"
 
 
 def _why_other_text(args, _, tokenizer, config):
@@ -53,23 +52,16 @@ def _why_other_text(args, _, tokenizer, config):
     return f"--length_penalty={penalty:g}" if penalty > _LARGEST_PENALTY else ""
 
 
-def _why_tensorflow(args, given):
+def _why_tensorflow(args):
     """Returns the reason for TensorFlow, or "" if there is none before the model is read."""
-    others = sorted(given - _BOTH)
-    if others:
+    if others := sorted(args.given - _BOTH):
         return f"--{others[0]}"
     if importlib.util.find_spec("ctranslate2") is None:
         return "the package ctranslate2 is not installed"
-    if _size(args.input) > _SHORT:
-        return f"more than {_SHORT:,} bytes of text"
+    with contextlib.suppress(OSError):
+        status = os.stat(args.input or sys.stdin.fileno())
+        if stat.S_ISREG(status.st_mode) and status.st_size > _SHORT:
+            return f"more than {_SHORT:,} bytes of text"
     import ctranslate2
 
     return "a GPU" if ctranslate2.get_cuda_device_count() else ""
-
-
-def _size(path):
-    """Returns the bytes of a file, or of standard input if it is one; 0 if that is unknown."""
-    with contextlib.suppress(OSError):
-        found = os.stat(path or sys.stdin.fileno())
-        return found.st_size if stat.S_ISREG(found.st_mode) else 0
-    return 0

@@ -18,6 +18,7 @@ process.start()  # Before anything imports TensorFlow.
 
 import dataclasses
 import functools
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,6 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_folder, read_lines, write_text
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.text_form import is_blank
-from nmt_zoo.decoding.text import training_text
 from nmt_zoo.decoding.translator import Translator, split_options
 from nmt_zoo.model_directory.combined_models import load_models, require_steps
 from nmt_zoo.model_directory.directory import ModelDirectory, model_directories
@@ -158,13 +158,14 @@ def export_ctranslate2(
     arguments: Arguments, folder: Path, model: Any, tokenizer: Any, config: dict, **search: Any
 ) -> str:
     """Writes a model for CTranslate2 into a folder; returns how many lines are alike, in words."""
-    weights = conversion.weights_of(model)
+    directory = ModelDirectory(arguments.model_dir)
     # In place of the penalty of the model directory, which --length_penalty overrides.
     config = {**config, "length_penalty": search["length_penalty"]}
-    about = {"config": config, "training": ModelDirectory(arguments.model_dir).summary()}
-    about["max_input_tokens"] = arguments.max_input_tokens
-    conversion.write(weights, tokenizer, folder, quantization=arguments.quantization, **about)
-    training_text.copy(ModelDirectory(arguments.model_dir).training_text_path, folder)
+    about = {"config": config, "training": directory.summary()}
+    about |= {name: getattr(arguments, name) for name in ("max_input_tokens", "quantization")}
+    conversion.write(conversion.weights_in(directory), tokenizer, folder, **about)
+    if directory.training_text_path.exists():
+        shutil.copy(directory.training_text_path, folder)
     converted, tokenizer, _ = CTranslate2Export(folder, arguments.languages).load()
     lines, translations = translations_to_compare(arguments, model, tokenizer, **search)
     options, of_lines = split_options(search)
@@ -190,6 +191,11 @@ def main(arguments: Arguments) -> int:
     directories = model_directories(arguments.model_dir)
     if to_ctranslate2:  # What is needed later is looked for before minutes of loading.
         conversion.ctranslate2_package()
+        if len(directories) > 1:
+            raise UserError(
+                f"--model_dir={arguments.model_dir}: CTranslate2 has no ensembles; give one "
+                "directory"
+            )
     else:
         for directory in directories:
             model_card.read_scores(directory.path)

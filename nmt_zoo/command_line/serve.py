@@ -36,7 +36,7 @@ from nmt_zoo.command_line.flag_values import (
 )
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.decoding.search.requests import translator_options
+from nmt_zoo.decoding.search.requests import usual_options
 from nmt_zoo.decoding.search.types import AUTO, NEVER
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.model_directory.combined_models import load_models
@@ -111,24 +111,19 @@ def name_of_model(arguments: Arguments) -> str:
 def load(arguments: Arguments, name: str) -> ServedModel:
     """Loads the model of --model_dir."""
     directories = model_directories(arguments.model_dir)
-    model, tokenizer, config = load_models(directories, languages=arguments.languages)
-    arguments = with_length_penalty(arguments, config)
+    loaded = load_models(directories, languages=arguments.languages)
+    arguments = with_length_penalty(arguments, loaded[2])
     training_text = TrainingText.read(directories[0].training_text_path)
-    most_sentences = {"always": 1, "never": 0}.get(
-        arguments.split_sentences, training_text.most_sentences if training_text else 0
-    )
-    names = "beam_size", "length_penalty", "max_input_tokens"
+    split, names = arguments.split_sentences, ("beam_size", "length_penalty", "max_input_tokens")
     options = {
-        **translator_options({}, model, tokenizer, directories),
+        **usual_options(directories, loaded, training_text, split),
         **{name: getattr(arguments, name) for name in names},
-        "name": f"the model in {arguments.model_dir}",
-        "split_sentences": most_sentences,
         "compile": AUTO if arguments.compile else NEVER,
     }
     # It would warn that every option of requests has a graph.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     limits = {"max_sentences": arguments.max_lines, "training_text": training_text}
-    return ServedModel(name, model, tokenizer, options, **limits)
+    return ServedModel(name, *loaded[:2], options, **limits)
 
 
 @contextlib.contextmanager

@@ -51,7 +51,7 @@ from nmt_zoo.decoding.scores import (
     score_entries,
     score_lines,
 )
-from nmt_zoo.decoding.search.requests import FILES, OPTIONS, check_requests, translator_options
+from nmt_zoo.decoding.search.requests import FILES, OPTIONS, check_requests, name_of, usual_options
 from nmt_zoo.decoding.search.types import COMPILE
 from nmt_zoo.decoding.text import formats
 from nmt_zoo.decoding.text.finished import file_facts
@@ -319,11 +319,6 @@ class Models(NamedTuple):
     config: dict[str, Any]  # Also names the models that were combined.
     directories: list[Any]
 
-    @property
-    def name(self) -> str:
-        """Their name in errors."""
-        return f"the model in {', '.join(str(directory.path) for directory in self.directories)}"
-
 
 # Flags besides `options` on which translations depend, and scores: how lines are read and written,
 # and the models and their search. The model's own precision is among its options.
@@ -332,13 +327,6 @@ _MODEL_FLAGS = ("model_dir", "channel_model", "export_dir")
 _MODEL_FLAGS += ("language_model", "language_model_weight")
 _SEARCH_FLAGS = ("beam_size", "length_penalty", "precision", "n_best")
 _COMMON = ("length_penalty", "batch_size", "max_input_tokens")  # Options of `Scorer` and others.
-
-
-def open_directories(args: Arguments) -> list[Any]:
-    """Returns the `ModelDirectory`s of --model_dir or --channel_model."""
-    if args.channel_model:
-        return [ModelDirectory(args.channel_model)]
-    return model_directories(args.model_dir)
 
 
 def start_engine(args: Arguments) -> tuple[Arguments, list[Any], Any]:
@@ -353,16 +341,19 @@ def start_engine(args: Arguments) -> tuple[Arguments, list[Any], Any]:
             export.check_max_input_tokens(args.max_input_tokens)
         most = min(args.max_input_tokens, export.max_input_tokens)
         args = dataclasses.replace(args, max_input_tokens=most)
-        engine, directory, loaded, reason = CTRANSLATE2, export, export.load(), "--export_dir"
+        directory, loaded, reason = export, export.load(), "--export_dir"
     else:
-        chosen = convert_if_chosen(args, args.given)
-        engine, directory, loaded, reason = chosen
+        directory, loaded, reason = convert_if_chosen(args)
+    engine = CTRANSLATE2 if directory else TENSORFLOW
     if args.verbose:
         print(f"engine: {engine} ({reason})", file=sys.stderr)
-    if engine == TENSORFLOW:
-        start_tensorflow()
     args = dataclasses.replace(args, runs_on=engine)
-    return args, [directory] if directory else open_directories(args), loaded
+    if directory:
+        return args, [directory], loaded
+    start_tensorflow()
+    if args.channel_model:
+        return args, [ModelDirectory(args.channel_model)], None
+    return args, model_directories(args.model_dir), None
 
 
 def start_tensorflow() -> None:
@@ -488,7 +479,8 @@ def score_or_rank(args: Arguments, text: Any, output: Output, models: Models) ->
     from nmt_zoo.decoding.scoring import Scorer
 
     options = {name: getattr(args, name) for name in _COMMON}
-    scorer = Scorer(models.model, models.tokenizer, name=models.name, **options)
+    options["name"] = name_of(models.directories)
+    scorer = Scorer(models.model, models.tokenizer, **options)
     if args.rank:
         rank_text(text, scorer, output, NBestList(args.rank))
         for reason, count in scorer.problems.items():
@@ -504,19 +496,17 @@ def score_or_rank(args: Arguments, text: Any, output: Output, models: Models) ->
 
 
 def make_translator(
-    args: Arguments, models: Models, lexicon: dict[str, str], training_text: TrainingText | None
+    args: Arguments, models: Models, training_text: TrainingText | None
 ) -> Translator:
     """Returns the `Translator`; reads all files that it needs."""
-    model, tokenizer, _, directories = models
-    options = {name: getattr(args, name) for name in ("beam_size", "compile", *_COMMON)}
-    options |= translator_options(args.options, model, tokenizer, directories)
-    options["name"], options["num_threads"] = models.name, num_cores()
-    options["split_long_lines"] = args.long_lines == "split"
-    if args.split_sentences == "always":
-        options["split_sentences"] = 1
+    *loaded, directories = models
+    model, tokenizer, _ = loaded
     # Of a line in parts there is one translation.
-    elif args.split_sentences == "auto" and args.n_best == 1 and training_text:
-        options["split_sentences"] = training_text.most_sentences
+    split = args.split_sentences if args.n_best == 1 else "never"
+    options = {"beam_size": args.beam_size, "compile": args.compile}
+    options |= usual_options(directories, loaded, training_text, split, args.options)
+    options |= {name: getattr(args, name) for name in _COMMON}
+    options |= {"num_threads": num_cores(), "split_long_lines": args.long_lines == "split"}
     if path := args.options.get("shortlist"):
         from nmt_zoo.decoding.search.shortlist import make_shortlist
         from nmt_zoo.model_directory.combined_models import load_lexical_model
@@ -524,16 +514,17 @@ def make_translator(
         lexical = load_lexical_model(ModelDirectory(path), tokenizer, directories[0])
         options["shortlist"] = make_shortlist(lexical, tokenizer.shared)
     if args.replace_unknowns:
-        from nmt_zoo.decoding.unknowns import UnknownReplacer
+        from nmt_zoo.decoding.unknowns import UnknownReplacer, read_lexicon
 
+        lexicon = read_lexicon(args.lexicon) if args.lexicon else {}
         options["unknowns"] = UnknownReplacer(model, tokenizer, lexicon)
     if args.runs_on == TENSORFLOW:
         return Translator.of(model, tokenizer, **options)
 
     def load_engine():
         start_tensorflow()
-        loaded, *_ = load_model(args, open_directories(args))
-        return Translator.of(loaded, tokenizer, **options).engine
+        keras_model, *_ = load_model(args, model_directories(args.model_dir))
+        return Translator.of(keras_model, tokenizer, **options).engine
 
     search, of_lines = split_options(options)
     is_sure = args.export_dir or args.engine == CTRANSLATE2  # Nothing else shall run.
@@ -592,11 +583,6 @@ def main(args: Arguments) -> int:
     args, directories, loaded = start_engine(args)
     for directory in directories:
         directory.config()  # Refuses a directory without a model before standard input is read.
-    lexicon = {}
-    if args.lexicon:
-        from nmt_zoo.decoding.unknowns import read_lexicon
-
-        lexicon = read_lexicon(args.lexicon)
     training_text = None
     if not args.channel_model:  # It translates into the language of its source text.
         training_text = TrainingText.read(directories[0].training_text_path)
@@ -619,7 +605,7 @@ def main(args: Arguments) -> int:
     if args.score or args.rank:
         score_or_rank(args, text, output, models)
         return 0
-    translator = make_translator(args, models, lexicon, training_text)
+    translator = make_translator(args, models, training_text)
     translate(args, text, output, models, translator, training_text)
     return 0
 

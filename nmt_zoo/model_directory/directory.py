@@ -80,14 +80,15 @@ def _options(config):
 
 
 class ModelDirectory:
-    """Reads and writes a model directory; its folder is made when something is first written."""
+    """Reads and writes a model directory; its folder is made when something is first written.
 
-    needs_keras = True  # To check a configuration, and to load a model.
+    Unless it `needs_keras`, the settings of its model are not checked.
+    """
 
-    def __init__(self, path: FilePath):
+    def __init__(self, path: FilePath, needs_keras: bool = True):
         if not str(path):
             raise UserError("the name of a model directory is empty; give a folder")
-        self.path = Path(path)
+        self.path, self.needs_keras = Path(path), needs_keras
         self.config_path = self.path / "config.json"
         self.metrics_path = self.path / "metrics.jsonl"
         self.tensorboard_path = self.path / "tensorboard"

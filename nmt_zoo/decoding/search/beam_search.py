@@ -17,55 +17,121 @@ only the sentences that remain.
 """
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from nmt_zoo.decoding.search.extension import Unfinished, extend, make_setup, ranked, start
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
+from nmt_zoo.decoding.search.extension import Setup, extend, ranked, start
+from nmt_zoo.decoding.search.groups import search_in_groups
+from nmt_zoo.decoding.search.processors import (
+    Coverage,
+    Processor,
+    at_least,
+    bar_repeated_ngrams,
+    begin_with,
+    drawn,
+)
+from nmt_zoo.decoding.search.required import RequiredPhrases
+from nmt_zoo.decoding.search.shortlist import Shortlisted
 from nmt_zoo.decoding.search.types import Hypotheses, SearchOptions, SentenceOptions
 from nmt_zoo.models.base import Searchable
+
+# Inputs of a graph that belong to its sentences, besides their ids.
+_INPUTS = {
+    "prefix": tf.TensorSpec([None, None], tf.int32),  # [B, P], how a translation begins; padded.
+    "required": tf.TensorSpec([None, None, None], tf.int32),  # [B, R, L], phrases; padded.
+    "noise": tf.TensorSpec([None, None], tf.int32),  # [B, T], random 32 bits for each draw.
+}
+_EACH_SENTENCE = SentenceOptions(
+    beam_size=tf.TensorSpec([None], tf.int32),
+    length_penalty=tf.TensorSpec([None], tf.float32),
+    n_best=tf.TensorSpec([None], tf.int32),
+)
+
+
+def make_search(
+    model: Searchable,
+    options: SearchOptions,
+    inputs: Sequence[str] = (),
+    joints: tuple[np.ndarray, np.ndarray] | None = None,
+    *,
+    each_sentence: bool = False,
+) -> Callable[..., Hypotheses]:
+    """Returns the search as a graph: `([B, S] int32 source ids, n_best) -> Hypotheses`.
+
+    A batch may mix sentences of very different lengths. `n_best`, int32 scalar, is from 1 to K;
+    with `each_sentence`, `SentenceOptions` take its place. Only the first `n_best` hypotheses of a
+    sentence are certain; the others may be missing. `inputs` names further inputs, of `_INPUTS`; a
+    dict of them is then the graph's third argument. `joints` are `phrases.word_joints`, needed if
+    phrases are required.
+    """
+    signature: list[Any] = [
+        tf.TensorSpec([None, None], tf.int32, name="source_ids"),
+        _EACH_SENTENCE if each_sentence else tf.TensorSpec([], tf.int32, name="n_best"),
+    ]
+    if inputs:
+        signature.append({name: _INPUTS[name] for name in inputs})
+
+    # AutoGraph has nothing to convert here, and would take a second to find that out.
+    @tf.function(input_signature=signature, autograph=False)
+    def search(source_ids, n_best, inputs=None):
+        lengths = tf.reduce_sum(tf.cast(source_ids != PAD_ID, tf.int32), axis=1)
+        limits, inputs, batch_size = options.max_length(lengths), inputs or {}, tf.size(lengths)
+        asked = [inputs[name] for name in ("prefix", "required") if name in inputs]
+        if asked:
+            asked = tf.concat([tf.reshape(ids, [batch_size, -1]) for ids in asked], axis=1)
+            limits += tf.math.count_nonzero(asked - PAD_ID, axis=1, dtype=tf.int32)
+            inputs = {**inputs, "asked": asked}
+        if not each_sentence:
+            n_best = SentenceOptions.of(options, n_best, batch_size)
+        of_group = functools.partial(beam_search, model, options, n_best, inputs, joints)
+        return search_in_groups(of_group, source_ids, limits, options.beam_size)
+
+    return search
 
 
 def beam_search(
     model: Searchable,
-    source_ids: tf.Tensor,
-    *,
-    limits: int | tf.Tensor,
     options: SearchOptions,
-    n_best: int | tf.Tensor | SentenceOptions | None = None,
-    wanted_ids: tf.Tensor | None = None,
-    **rules: Any,
+    wanted: SentenceOptions,
+    inputs: dict[str, tf.Tensor],
+    joints: tuple[np.ndarray, np.ndarray] | None,
+    source_ids: tf.Tensor,
+    limits: tf.Tensor,
+    rows: tf.Tensor,
 ) -> Hypotheses:
-    """Finds probable translations by breadth-first search, as described above.
+    """Finds probable translations of some sentences of a batch, as described above.
 
     Args:
-        source_ids: `[B, S]` int32, padded.
-        limits: most tokens including EOS, int32 scalar or `[B]`, at least 1. If each sentence has a
-            limit of its own, its result does not depend on the rest of the batch.
-        n_best: 1 to K, by default K; `SentenceOptions` if sentences also differ in options.
-        wanted_ids: `[B, A]` int32, padded, tokens that the model has to consider for a sentence.
-        **rules: further fields of `extension.Setup`.
+        wanted: of the whole batch.
+        inputs: of the whole batch; also `asked`, `[B, A]` int32, padded, tokens that the model has
+            to consider.
+        joints: as of `make_search`.
+        source_ids: `[A, S]` int32, padded.
+        limits: `[A]` int32, at least 1, most tokens including EOS.
+        rows: `[A]` int32, the places of the sentences in the batch.
     Returns:
-        `Hypotheses` with T = the largest limit. Only the first `n_best` of a sentence are certain;
-        the others may be missing.
+        `Hypotheses` with T = the largest limit.
     """
-    batch_size = tf.shape(source_ids)[0]
-    limits = tf.broadcast_to(tf.cast(limits, tf.int32), [batch_size])
-    length = tf.maximum(tf.reduce_max(limits), 1)  # The maximum of an empty batch is -2^31.
-    setup = make_setup(model, options, **rules)
-    if wanted_ids is None:
-        context = model.encode(source_ids)
+    wanted, inputs = tf.nest.map_structure(lambda leaf: tf.gather(leaf, rows), (wanted, inputs))
+    rules = _rules(options, source_ids, limits, inputs, joints)
+    if options.shortlist is not None:
+        width = 2 * options.beam_size + len(options.never)
+        model = Shortlisted(model, options.shortlist, source_ids, width)
+        rules["columns"] = model.tokens
+    setup = Setup(model, options, **rules)
+    if "asked" in inputs:
+        context = model.encode_to_score(source_ids, inputs["asked"])
     else:
-        context = model.encode_to_score(source_ids, wanted_ids)
-    wanted = SentenceOptions.of(options, n_best, batch_size)
+        context = model.encode(source_ids)
+    length = tf.maximum(tf.reduce_max(limits), 1)  # The maximum of an empty batch is -2^31.
     unfinished, state = start(setup, context, limits, length, wanted)
-
-    def some_left(step, unfinished, *_):
-        return tf.size(unfinished.row) > 0
-
     # Two loops, because TensorFlow's executor of small graphs cannot run a conditional in a loop.
     *_, results = tf.while_loop(
-        some_left,
+        lambda step, unfinished, *_: tf.size(unfinished.row) > 0,
         functools.partial(_extend_until_some_leave, setup),
         (tf.constant(0), unfinished, state, unfinished.hypotheses),
         shape_invariants=(
@@ -76,34 +142,67 @@ def beam_search(
     return ranked(setup, unfinished, results)
 
 
+def _rules(options, source_ids, limits, inputs, joints) -> dict[str, Any]:
+    """Returns the processors and followers of a batch, the strictest last: none undoes a prefix."""
+    is_token = source_ids != PAD_ID
+    processors: list[Processor] = []
+    followers: dict[str, Any] = {}
+    if options.min_length_factor:
+        lengths = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1)
+        least = tf.cast(options.min_length_factor * tf.cast(lengths, tf.float32), tf.int32)
+        processors.append(at_least(tf.minimum(least, limits)))
+    if size := options.no_repeat_ngram:
+        processors.append(lambda scores, p: bar_repeated_ngrams(scores, p.ids, size))
+    if "required" in inputs:
+        followers["required"] = RequiredPhrases(inputs["required"], limits, joints)
+        processors.append(followers["required"])
+    if options.banned is not None:
+        followers["banned"] = options.banned
+        processors.append(options.banned)
+    processors += [rule.process for rule in options.rules]
+    if "prefix" in inputs:
+        processors.append(begin_with(inputs["prefix"]))
+    if options.coverage_penalty:
+        is_word = is_token & (source_ids != EOS_ID)
+        followers["coverage"] = Coverage(is_word, options.coverage_penalty)
+    if options.sample:
+        how = {name: getattr(options, name) for name in ("temperature", "top_k", "top_p")}
+        processors.append(drawn(inputs["noise"], **how))
+    return {"processors": processors, "followers": followers}
+
+
 def _extend_until_some_leave(setup, step, unfinished, state, results):
     """Extends the same sentences step by step, then moves those that are done to the results."""
 
-    def all_stay(step, hypotheses, state, leaves, some_leave):
-        return ~some_leave
-
-    def extended(step, hypotheses, state, *_):
-        sentences = unfinished._replace(hypotheses=hypotheses)
-        hypotheses, state, must_leave, certain = extend(setup, sentences, step, state)
-        leaves = must_leave | certain
+    def all_stay(step, hypotheses, state, must_leave, certain):
+        num_done = tf.math.count_nonzero(must_leave | certain, dtype=tf.int32)
         # Removing sentences pays if they are many.
-        are_many = 8 * tf.math.count_nonzero(leaves, dtype=tf.int32) >= tf.size(leaves)
-        some_leave = tf.reduce_any(must_leave) | are_many
-        return step + 1, hypotheses, state, leaves, some_leave
+        return ~tf.reduce_any(must_leave) & (8 * num_done < tf.size(certain))
 
-    none_leave = tf.zeros_like(unfinished.limit, tf.bool)
-    scalar = tf.TensorShape([])
-    step, hypotheses, state, leaves, _ = tf.while_loop(
+    hypotheses, rows = unfinished.hypotheses, unfinished.row
+    none_leave = tf.zeros_like(rows, tf.bool), tf.zeros_like(rows, tf.bool)
+    step, hypotheses, state, must_leave, certain = tf.while_loop(
         all_stay,
-        extended,
-        (step, unfinished.hypotheses, state, none_leave, tf.constant(False)),
+        functools.partial(extend, setup, unfinished),
+        (step, hypotheses, state, *none_leave),
         shape_invariants=(
-            *(scalar, _with_any_rows(unfinished.hypotheses), _of_any_size(state)),
-            *(_with_any_rows(none_leave), scalar),
+            *(tf.TensorShape([]), _with_any_rows(hypotheses), _of_any_size(state)),
+            *_with_any_rows(none_leave),
         ),
     )
+    leaves = must_leave | certain
+    gone, staying = (tf.where(flags)[:, 0] for flags in (leaves, ~leaves))
+    places = tf.gather(rows, gone)[:, None]
+    results = tf.nest.map_structure(
+        lambda batch, leaf: tf.tensor_scatter_nd_update(batch, places, tf.gather(leaf, gone)),
+        results,
+        hypotheses,
+    )
     unfinished = unfinished._replace(hypotheses=hypotheses)
-    return step, *_parted(unfinished, state, leaves, results)
+    unfinished = tf.nest.map_structure(lambda leaf: tf.gather(leaf, staying), unfinished)
+    of_state = tf.where(tf.repeat(~leaves, setup.num_live))[:, 0]
+    state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, of_state), state)
+    return step, unfinished, state, results
 
 
 def _with_any_rows(variables):
@@ -114,18 +213,3 @@ def _with_any_rows(variables):
 def _of_any_size(variables):
     """Returns shapes of loop variables of which all axes may change, as those of a state do."""
     return tf.nest.map_structure(lambda leaf: tf.TensorShape([None] * leaf.shape.rank), variables)
-
-
-def _parted(unfinished: Unfinished, state, leaves, results):
-    """Moves the sentences that are done, by `leaves` `[A]`, from the search to the results."""
-    gone, staying = (tf.where(flags)[:, 0] for flags in (leaves, ~leaves))
-    rows = tf.gather(unfinished.row, gone)[:, None]
-    results = tf.nest.map_structure(
-        lambda batch, leaf: tf.tensor_scatter_nd_update(batch, rows, tf.gather(leaf, gone)),
-        results,
-        unfinished.hypotheses,
-    )
-    unfinished = tf.nest.map_structure(lambda leaf: tf.gather(leaf, staying), unfinished)
-    of_state = tf.where(tf.repeat(~leaves, tf.shape(results.live_ids)[1]))[:, 0]
-    state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, of_state), state)
-    return unfinished, state, results

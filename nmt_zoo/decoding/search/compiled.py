@@ -12,8 +12,7 @@ import math
 import statistics
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import keras
 import numpy as np
@@ -21,14 +20,9 @@ import tensorflow as tf
 
 from nmt_zoo.common.cores import give_way
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
-from nmt_zoo.decoding.search.extension import extend, make_setup, ranked, start
+from nmt_zoo.decoding.search.extension import Setup, extend, ranked, start
 from nmt_zoo.decoding.search.largest import compiled_top_k
-from nmt_zoo.decoding.search.types import (
-    ALWAYS,
-    Hypotheses,
-    SearchOptions,
-    SentenceOptions,
-)
+from nmt_zoo.decoding.search.types import ALWAYS, Hypotheses, SearchOptions, SentenceOptions
 from nmt_zoo.models.base import Searchable
 
 # The sizes of programs: sentences, and tokens of a source.
@@ -44,83 +38,85 @@ _PAYS = 3.0
 # least half a millisecond, an eighth of the time of a sentence by `transformer_tiny`.
 _FEW = 1 << 22
 _TRIALS = 30  # Searches by the graph and by a program whose times are compared.
-OPTIONS = SentenceOptions(
-    beam_size=tf.TensorSpec([None], tf.int32),
-    length_penalty=tf.TensorSpec([None], tf.float32),
-    n_best=tf.TensorSpec([None], tf.int32),
-)
+# Options of searches that change the scores of tokens.
+_PROCESSED = ("min_length_factor", "no_repeat_ngram", "coverage_penalty", "sample", "rules")
+_PROCESSED += ("word_reward", "banned")
 
 
-class Size(NamedTuple):
-    """The size of a program."""
+def can_compile(model: Searchable, options: SearchOptions) -> bool:
+    """Returns whether XLA can compile a search."""
+    is_plain = options.shortlist is None and not any(getattr(options, n) for n in _PROCESSED)
+    return model.can_compile and is_plain
 
-    rows: int
-    width: int
 
-
-def size_for(num_sentences: int, width: int) -> Size | None:
-    """Returns the size for a batch and its most source tokens; None: no program is that large."""
+def size_for(num_sentences: int, width: int) -> tuple[int, int] | None:
+    """Returns the program size for a batch and its most source tokens; None: it is too large."""
     if num_sentences > ROWS[-1] or width > WIDTHS[-1]:
         return None
-    return Size(
-        ROWS[bisect.bisect_left(ROWS, num_sentences)], WIDTHS[bisect.bisect_left(WIDTHS, width)]
+    return (
+        ROWS[bisect.bisect_left(ROWS, num_sentences)],
+        WIDTHS[bisect.bisect_left(WIDTHS, width)],
     )
 
 
-class CompiledSearch:
-    """A search like `beam_search.beam_search`, compiled by XLA.
+class Programs:
+    """A search like `beam_search`, in programs of which some are compiled so far.
 
-    `model.can_compile`; no option of the search changes the scores of tokens.
-    With `each_sentence`, `n_best` are `SentenceOptions`. With `is_fixed`, the weights, unless they
-    are many, are constants of the programs; a SavedModel gains nothing by that.
+    `options.compile` says when. With `AUTO`, a program that is slower than the graph, as happens if
+    large models have one thread for an operation, is given up. Several threads may call it.
     """
 
-    def __init__(
-        self,
-        model: Searchable,
-        options: SearchOptions,
-        *,
-        each_sentence: bool = False,
-        is_fixed: bool = False,
-    ) -> None:
-        self.options = options
-        self._model = model
+    def __init__(self, model: Searchable, options: SearchOptions) -> None:
+        self._model, self._options = model, options
         precomputed = [v for tensors in model.precomputed() for v in tensors.variables]
         weights = [*model.variables, *precomputed]
         are_few = sum(math.prod(weight.shape) for weight in weights) <= _FEW
-        self._constants = weights if is_fixed and are_few else []
+        self._constants = weights if are_few else []
         # Traced once for all sizes; XLA compiles each size when it first occurs.
-        n_best = OPTIONS if each_sentence else tf.TensorSpec([], tf.int32)
-        signature = [tf.TensorSpec([None, None], tf.int32), n_best]
-        self.program = tf.function(
+        signature = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.int32)]
+        self._program = tf.function(
             self._traced, input_signature=signature, jit_compile=True, autograph=False
         )
+        self._ready = set()
+        self._spent = collections.Counter()  # Seconds of all searches by the graph, by size.
+        # Seconds of the last searches, by size and whether a program made them.
+        self._times = collections.defaultdict(lambda: collections.deque(maxlen=_TRIALS))
+        self._lock = threading.Lock()
 
-    def __call__(
-        self,
-        source_ids: tf.Tensor,
-        n_best: tf.Tensor | SentenceOptions,
-        otherwise: Callable[..., Hypotheses],
+    def are_ready(self, size: tuple[int, int]) -> bool:
+        return self._options.compile == ALWAYS or size in self._ready
+
+    def run(
+        self, size: tuple[int, int], sources: Sequence[Sequence[int]], n_best: int
     ) -> Hypotheses:
-        """Searches in a graph, as `otherwise`, which gets batches that are larger than programs."""
-        count, width = tf.unstack(tf.shape(source_ids))
+        """Searches sentences, given as ids; returns tensors, of which rows and T are padded."""
+        source_ids = np.full(size, PAD_ID, np.int32)
+        for row, source in zip(source_ids, sources, strict=False):
+            row[: len(source)] = source
+        began = time.monotonic()
+        hypotheses = self._program(tf.constant(source_ids), tf.constant(n_best))
+        if sources:
+            with self._lock:
+                of_graph, of_program = (self._times[size, compiled] for compiled in (False, True))
+                of_program.append(time.monotonic() - began)
+                is_known = len(of_program) == _TRIALS and of_graph
+                if is_known and statistics.median(of_program) > statistics.median(of_graph):
+                    self._ready.discard(size)
+        return hypotheses
 
-        def search():
-            rows, wanted = _at_least(count, ROWS), n_best
-            ids = _grown(_grown(source_ids, 0, rows, PAD_ID), 1, _at_least(width, WIDTHS), PAD_ID)
-            if isinstance(n_best, SentenceOptions):
-                wanted = SentenceOptions(*(_grown(values, 0, rows, 1) for values in n_best))
-            hypotheses = self.program(ids, wanted)
-            ids = hypotheses.ids[:count, :, : tf.reduce_max(self._limits(source_ids))]
-            return Hypotheses(ids, *(leaf[:count] for leaf in hypotheses[1:]))
+    def spend(self, size: tuple[int, int], seconds: float) -> None:
+        """Counts the time of a graph for a search of this size; compiles behind it if that pays."""
+        with self._lock:
+            before, self._spent[size] = self._spent[size], self._spent[size] + seconds
+            self._times[size, False].append(seconds)
+            pays = before < _PAYS <= self._spent[size]
+        if pays:
+            threading.Thread(target=self._compile, args=(size,), name="compile").start()
 
-        fits = (count <= ROWS[-1]) & (width <= WIDTHS[-1])
-        return tf.cond(fits, search, lambda: otherwise(source_ids, n_best))
-
-    def _limits(self, source_ids):
-        """Returns `[B]` int32, most tokens of each translation; 0 for padding."""
-        lengths = tf.math.count_nonzero(source_ids - PAD_ID, axis=1, dtype=tf.int32)
-        return tf.where(lengths > 0, self.options.max_length(lengths), 0)
+    def _compile(self, size):
+        give_way()
+        self.run(size, [], 1)
+        self._ready.add(size)
 
     def _traced(self, source_ids, n_best):
         with tf.init_scope():
@@ -129,17 +125,19 @@ class CompiledSearch:
             return self._searched(source_ids, n_best)
 
     def _searched(self, source_ids, n_best):
-        """As `beam_search`."""
-        model, options = self._model, self.options
-        setup = make_setup(model, options, compiled_top_k)
+        model, options = self._model, self._options
+        setup = Setup(model, options, compiled_top_k)
         rows, width = tf.unstack(tf.shape(source_ids))
-        limits, longest = self._limits(source_ids), options.max_length(width)
+        lengths = tf.math.count_nonzero(source_ids - PAD_ID, axis=1, dtype=tf.int32)
+        limits = tf.where(lengths > 0, options.max_length(lengths), 0)  # 0 for rows of padding.
+        longest = options.max_length(width)
         wanted = SentenceOptions.of(options, n_best, rows)
         sentences, (state, none) = start(setup, model.encode(source_ids), limits, longest, wanted)
 
         def extended(step, hypotheses, state, done):
-            before = sentences._replace(hypotheses=hypotheses)
-            new, (state, _), must_leave, certain = extend(setup, before, step, (state, none))
+            step, new, (state, _), must_leave, certain = extend(
+                setup, sentences, step, hypotheses, (state, none)
+            )
             new = tf.nest.map_structure(
                 lambda old, new: tf.where(
                     tf.reshape(done, [-1, *[1] * (new.shape.rank - 1)]), old, new
@@ -147,7 +145,7 @@ class CompiledSearch:
                 hypotheses,
                 new,
             )
-            return step + 1, new, state, done | must_leave | certain
+            return step, new, state, done | must_leave | certain
 
         variables = tf.constant(0), sentences.hypotheses, state, limits == 0
         for max_length in tf.minimum(width + _MORE, longest), longest:
@@ -159,75 +157,3 @@ class CompiledSearch:
             state = model.with_max_length(state, max_length)
             variables = tf.while_loop(condition, extended, (step, hypotheses, state, done))
         return ranked(setup, sentences, variables[1])
-
-
-class Programs:
-    """The programs of a search that are compiled so far; `when` is one of `types.COMPILE`.
-
-    With `AUTO`, a program that is slower than the graph, as happens if large models have one thread
-    for an operation, is given up. Several threads may call it.
-    """
-
-    def __init__(self, search: CompiledSearch, when: str) -> None:
-        self._search = search
-        self._is_always_ready = when == ALWAYS
-        self._ready = set()
-        self._times = collections.defaultdict(_Times)  # By size.
-        self._lock = threading.Lock()
-
-    def are_ready(self, size: Size) -> bool:
-        return self._is_always_ready or size in self._ready
-
-    def run(self, size: Size, sources: Sequence[Sequence[int]], n_best: int) -> Hypotheses:
-        """Searches sentences, given as ids; returns tensors, of which rows and T are padded."""
-        source_ids = np.full(size, PAD_ID, np.int32)
-        for row, source in zip(source_ids, sources, strict=False):
-            row[: len(source)] = source
-        began = time.monotonic()
-        hypotheses = self._search.program(tf.constant(source_ids), tf.constant(n_best))
-        if sources:
-            self._compare(size, time.monotonic() - began)
-        return hypotheses
-
-    def spend(self, size: Size, seconds: float) -> None:
-        """Counts the time of a graph for a search of this size; compiles behind it if that pays."""
-        with self._lock:
-            times = self._times[size]
-            before, times.spent = times.spent, times.spent + seconds
-            times.of_graph.append(seconds)
-        if before < _PAYS <= times.spent:
-            threading.Thread(target=self._compile, args=(size,), name="compile").start()
-
-    def _compile(self, size):
-        give_way()
-        self.run(size, [], 1)
-        self._ready.add(size)
-
-    def _compare(self, size, seconds):
-        with self._lock:
-            times = self._times[size]
-            times.of_program.append(seconds)
-            if len(times.of_program) < _TRIALS or not times.of_graph:
-                return
-            if statistics.median(times.of_program) > statistics.median(times.of_graph):
-                self._ready.discard(size)
-
-
-class _Times:
-    """Seconds of the last searches of a size, and of all by the graph."""
-
-    def __init__(self):
-        self.of_graph, self.of_program = (collections.deque(maxlen=_TRIALS) for _ in range(2))
-        self.spent = 0.0
-
-
-def _at_least(number, sizes):
-    """Returns the smallest of the sizes that is at least a number."""
-    return tf.gather(tf.constant(sizes), tf.searchsorted(tf.constant(sizes), [number])[0])
-
-
-def _grown(values, axis, size, value=0):
-    """Appends equal values, so that an axis has `size` entries."""
-    sizes = [[0, 0] for _ in values.shape]
-    sizes[axis][1] = size - tf.shape(values)[axis]
-    return tf.pad(values, sizes, constant_values=tf.cast(value, values.dtype))

@@ -1,32 +1,23 @@
-"""The search as a graph, and the engine that runs it, as programs of XLA where that pays."""
+"""The engines that search with a model: in graphs, in programs of XLA, or by its own decoder."""
 
+import contextlib
 import functools
 import itertools
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from tensorflow.python.eager import context  # Nothing public does the same.
 
+from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, Vocabulary
-from nmt_zoo.decoding.search.beam_search import beam_search
-from nmt_zoo.decoding.search.compiled import OPTIONS, CompiledSearch, Programs, size_for
-from nmt_zoo.decoding.search.decoder_engine import DecoderEngine
-from nmt_zoo.decoding.search.groups import in_halves, search_in_groups
+from nmt_zoo.decoding.search.beam_search import make_search
+from nmt_zoo.decoding.search.compiled import Programs, can_compile, size_for
+from nmt_zoo.decoding.search.groups import in_halves
 from nmt_zoo.decoding.search.phrases import word_joints
-from nmt_zoo.decoding.search.processors import (
-    Coverage,
-    Processor,
-    at_least,
-    bar_repeated_ngrams,
-    begin_with,
-    drawn,
-)
-from nmt_zoo.decoding.search.required import RequiredPhrases
-from nmt_zoo.decoding.search.shortlist import Shortlisted, check_shortlist
+from nmt_zoo.decoding.search.shortlist import check_shortlist
 from nmt_zoo.decoding.search.types import (
     NEVER,
     Engine,
@@ -37,18 +28,16 @@ from nmt_zoo.decoding.search.types import (
 )
 from nmt_zoo.models.base import Searchable
 
-# Inputs of a graph that belong to its sentences, besides their ids.
-_INPUTS = {
-    "prefix": tf.TensorSpec([None, None], tf.int32),  # [B, P], how a translation begins; padded.
-    "required": tf.TensorSpec([None, None, None], tf.int32),  # [B, R, L], phrases; padded.
-    "noise": tf.TensorSpec([None, None], tf.int32),  # [B, T], random 32 bits for each draw.
-}
-# Options of searches with processors.
-_PROCESSED = ("min_length_factor", "no_repeat_ngram", "coverage_penalty", "sample", "rules")
-_PROCESSED += ("word_reward", "banned")
 # Most tokens of a source for which a search without a graph, step by step, takes less time than
 # making the graph. This is for a single sentence: the second one makes the graph.
 _SHORT = 32
+STACK = 25  # Hypotheses of a stack of a decoder, for each hypothesis of the beam.
+# Options that change nothing in a decoder, or are followed.
+_TAKEN = ("beam_size", "emit_unknowns", "compile")
+_REFUSED = (
+    "--{}: this model does not translate token by token, and its own search cannot use it; leave "
+    "it out"
+)
 
 
 def make_engine(model: Searchable, options: SearchOptions, vocabulary: Vocabulary) -> Engine:
@@ -61,108 +50,39 @@ def make_engine(model: Searchable, options: SearchOptions, vocabulary: Vocabular
     return GraphEngine(model, options, vocabulary)
 
 
-def make_search(
-    model: Searchable,
-    options: SearchOptions,
-    inputs: Sequence[str] = (),
-    joints: tuple[np.ndarray, np.ndarray] | None = None,
-    *,
-    each_sentence: bool = False,
-) -> Callable[..., Hypotheses]:
-    """Returns the search as a graph: `([B, S] int32 source ids, n_best) -> Hypotheses`.
+class DecoderEngine:
+    """Searches with the decoder that a model gives, as phrase-based models do; an `Engine`.
 
-    A batch may mix sentences of very different lengths. `n_best`, int32 scalar, is as in
-    `beam_search`; with `each_sentence`, `SentenceOptions` take its place. `inputs` names further
-    inputs, of `_INPUTS`; a dict of them is then the graph's third argument. `joints` are
-    `phrases.word_joints`, needed if phrases are required.
+    Raises UserError: the decoder cannot follow an option.
     """
-    signature: list[Any] = [
-        tf.TensorSpec([None, None], tf.int32, name="source_ids"),
-        OPTIONS if each_sentence else tf.TensorSpec([], tf.int32, name="n_best"),
-    ]
-    if inputs:
-        signature.append({name: _INPUTS[name] for name in inputs})
 
-    # AutoGraph has nothing to convert here, and would take a second to find that out.
-    @tf.function(input_signature=signature, autograph=False)
-    def search(source_ids, n_best, inputs=None):
-        lengths = tf.reduce_sum(tf.cast(source_ids != PAD_ID, tf.int32), axis=1)
-        limits, inputs, wanted_ids = options.max_length(lengths), inputs or {}, None
-        wanted = [inputs[name] for name in ("prefix", "required") if name in inputs]
-        if wanted:
-            wanted = [tf.reshape(ids, [tf.shape(lengths)[0], -1]) for ids in wanted]
-            wanted_ids = tf.concat(wanted, axis=1)
-            limits += tf.math.count_nonzero(wanted_ids - PAD_ID, axis=1, dtype=tf.int32)
+    refusal = _REFUSED.format("prefix and --required")
 
-        def search_group(source_ids, limits, rows):
-            def of_group(values):
-                return tf.nest.map_structure(lambda leaf: tf.gather(leaf, rows), values)
+    def __init__(self, model: Any, options: SearchOptions) -> None:
+        for name, usual in SearchOptions._field_defaults.items():
+            value = getattr(options, name)
+            is_penalty = name == "length_penalty" and value == 0  # As the model's configuration.
+            if name not in _TAKEN and value != usual and not is_penalty:
+                raise UserError(_REFUSED.format(name))
+        self.model, self.options = model, options
 
-            searched, columns = model, None
-            if options.shortlist is not None:
-                width = 2 * options.beam_size + len(options.never)
-                searched = Shortlisted(model, options.shortlist, source_ids, width)
-                columns = searched.tokens
-            return beam_search(
-                searched,
-                source_ids,
-                limits=limits,
-                options=options,
-                n_best=of_group(n_best) if each_sentence else n_best,
-                **_rules(options, source_ids, limits, of_group(inputs), joints),
-                wanted_ids=None if wanted_ids is None else of_group(wanted_ids),
-                columns=columns,
-            )
-
-        return search_in_groups(search_group, source_ids, limits, options.beam_size)
-
-    return search
-
-
-def _rules(options, source_ids, limits, inputs, joints) -> dict[str, Any]:
-    """Returns the processors and followers of a batch, the strictest last: none undoes a prefix."""
-    is_token = source_ids != PAD_ID
-    processors: list[Processor] = []
-    followers: dict[str, Any] = {}
-    if options.min_length_factor:
-        lengths = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1)
-        least = tf.cast(options.min_length_factor * tf.cast(lengths, tf.float32), tf.int32)
-        processors.append(at_least(tf.minimum(least, limits)))
-    if size := options.no_repeat_ngram:
-        processors.append(lambda scores, p: bar_repeated_ngrams(scores, p.ids, size))
-    if "required" in inputs:
-        followers["required"] = RequiredPhrases(inputs["required"], limits, joints)
-        processors.append(followers["required"])
-    if options.banned is not None:
-        followers["banned"] = options.banned
-        processors.append(options.banned)
-    processors += [rule.process for rule in options.rules]
-    if "prefix" in inputs:
-        processors.append(begin_with(inputs["prefix"]))
-    if options.coverage_penalty:
-        is_word = is_token & (source_ids != EOS_ID)
-        followers["coverage"] = Coverage(is_word, options.coverage_penalty)
-    if options.sample:
-        how = {name: getattr(options, name) for name in ("temperature", "top_k", "top_p")}
-        processors.append(drawn(inputs["noise"], **how))
-    return {"processors": processors, "followers": followers}
-
-
-def compiled_search(
-    model: Searchable, options: SearchOptions, **how: bool
-) -> CompiledSearch | None:
-    """Returns the search in programs; None if the model or an option cannot be compiled.
-
-    `how` are further arguments of `CompiledSearch`.
-    """
-    is_plain = options.shortlist is None and not any(getattr(options, n) for n in _PROCESSED)
-    if not (model.can_compile and is_plain):
-        return None
-    return CompiledSearch(model, options, **how)
+    def search(self, sentences: Sequence[Sentence], n_best: int) -> list[Hypotheses | None]:
+        """As `Engine`; scores are those of the model, and log-probabilities only in name."""
+        results = []
+        for translations in self.model.decoder().search(
+            [sentence.source_ids for sentence in sentences],
+            n_best=n_best,
+            beam_size=STACK * self.options.beam_size,
+        ):
+            ids = padded([translation.ids for translation in translations] or [[EOS_ID]])
+            scores = [translation.score for translation in translations] or [-1e9]
+            scores = np.array(scores, np.float32)
+            results.append(Hypotheses(ids, scores, scores, np.ones(scores.size, bool)))
+        return results
 
 
 class GraphEngine:
-    """Searches with a model that extends hypotheses token by token; a `types.Engine`."""
+    """Searches with a model that extends hypotheses token by token; an `Engine`."""
 
     def __init__(self, model: Searchable, options: SearchOptions, vocabulary: Vocabulary) -> None:
         self.refusal = ""
@@ -174,10 +94,9 @@ class GraphEngine:
         self._graphs = {}  # By the names of their inputs, and whether for one sentence alone.
         self._lock = threading.Lock()
         self._is_first = True
-        search = None
-        if options.compile != NEVER:
-            search = compiled_search(model, options, is_fixed=True)
-        self._programs = Programs(search, options.compile) if search else None
+        self._programs = None
+        if options.compile != NEVER and can_compile(model, options):
+            self._programs = Programs(model, options)
 
     def search(self, sentences: Sequence[Sentence], n_best: int) -> list[Hypotheses | None]:
         """As `Engine`; a batch that does not fit into memory is halved, again and again if need be.
@@ -188,23 +107,30 @@ class GraphEngine:
         if not self.options.sample:
             run = functools.partial(self._run, n_best=n_best)
             return in_halves(run, sentences, [0] * len(sentences))
-        draws = [(sentence, k) for sentence in sentences for k in range(n_best)]
-        drawn = in_halves(self._run, *zip(*draws, strict=True))
-        by_sentence = [drawn[start : start + n_best] for start in range(0, len(drawn), n_best)]
-        return [None if any(d is None for d in some) else _together(some) for some in by_sentence]
+        numbered = [(sentence, k) for sentence in sentences for k in range(n_best)]
+        draws = in_halves(self._run, *zip(*numbered, strict=True))
+        by_sentence = [draws[start : start + n_best] for start in range(0, len(draws), n_best)]
+        return [None if any(d is None for d in own) else _together(own) for own in by_sentence]
 
     def _run(self, sentences, draws, n_best=1):
         """Searches a batch; `draws` are the numbers of draws, counted from 0."""
         inputs = self._inputs(sentences, draws)
         sources = [sentence.source_ids for sentence in sentences]
-        size = None
-        if self._programs and not inputs:
-            size = size_for(len(sources), max(map(len, sources)))
+        width, is_alone = max(map(len, sources)), len(sources) == 1
+        size = size_for(len(sources), width) if self._programs and not inputs else None
         if size and self._programs.are_ready(size):
             hypotheses = self._programs.run(size, sources, n_best)
         else:
-            start = time.monotonic()
-            hypotheses = self._run_graph(sources, n_best, inputs)
+            start, search = time.monotonic(), self._graph(tuple(inputs), is_alone)
+            executor = contextlib.nullcontext()
+            if is_alone and self._is_first and width <= _SHORT:
+                self._is_first, search = False, search.python_function
+            elif is_alone:
+                # Without TensorFlow's queue of operations, which costs more than the small
+                # operations of one sentence: 1.3 to 1.5 times as fast.
+                executor = context.function_executor_type("SINGLE_THREADED_EXECUTOR")
+            with executor:
+                hypotheses = search(padded(sources), n_best, *([inputs] if inputs else []))
             if size:
                 self._programs.spend(size, time.monotonic() - start)
         ids, log_probs, *others = (tensor.numpy() for tensor in hypotheses)
@@ -216,12 +142,15 @@ class GraphEngine:
         return [Hypotheses(*row) for row in itertools.islice(rows, len(sentences))]
 
     def _inputs(self, sentences, draws):
-        """Returns the further inputs of a graph, see `_INPUTS`."""
+        """Returns the further inputs of a graph, see `beam_search.make_search`."""
         inputs = {}
         if any(sentence.prefix for sentence in sentences):
             inputs["prefix"] = padded([sentence.prefix for sentence in sentences])
         if any(sentence.required for sentence in sentences):
-            inputs["required"] = _padded_phrases([sentence.required for sentence in sentences])
+            most = max(len(sentence.required) for sentence in sentences)
+            lists = [[*s.required, *[()] * (most - len(s.required))] for s in sentences]
+            phrases = padded([*itertools.chain(*lists)])
+            inputs["required"] = phrases.reshape(len(sentences), most, -1)  # [B, R, L]
         if self.options.sample:
             lengths = [
                 self.options.max_length(len(s.source_ids)) + len(s.prefix) for s in sentences
@@ -234,20 +163,6 @@ class GraphEngine:
             noise = [g.integers(-(2**31), 2**31, max(lengths), np.int32) for g in generators]
             inputs["noise"] = np.stack(noise)
         return inputs
-
-    def _run_graph(self, sources, n_best, inputs):
-        is_alone = len(sources) == 1
-        search = self._graph(tuple(inputs), is_alone)
-        arguments = [padded(sources), n_best, *([inputs] if inputs else [])]
-        if not is_alone:
-            return search(*arguments)
-        if self._is_first and arguments[0].shape[1] <= _SHORT:
-            self._is_first = False
-            return search.python_function(*arguments)
-        # Without TensorFlow's queue of operations, which costs more than the small operations of
-        # one sentence: 1.3 to 1.5 times as fast.
-        with context.function_executor_type("SINGLE_THREADED_EXECUTOR"):
-            return search(*arguments)
 
     def _graph(self, names, is_alone):
         """Returns the graph with further inputs of these names, made at its first use."""
@@ -265,10 +180,3 @@ def _together(draws):
     ids = [np.pad(d.ids, [(0, 0), (0, longest - d.ids.shape[1])]) for d in draws]
     others = [np.concatenate(leaves) for leaves in zip(*(draw[1:] for draw in draws), strict=True)]
     return Hypotheses(np.concatenate(ids), *others)
-
-
-def _padded_phrases(sentences):
-    """Pads lists of lists of ids to one `[B, R, L]` int32 array."""
-    most = max(map(len, sentences))
-    phrases = [phrase for own in sentences for phrase in [*own, *[()] * (most - len(own))]]
-    return padded(phrases).reshape(len(sentences), most, -1)

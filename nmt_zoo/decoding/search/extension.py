@@ -33,8 +33,7 @@ class Setup(NamedTuple):
 
     model: Searchable
     options: SearchOptions
-    barred: tf.Tensor  # [V] float32, `IMPOSSIBLE` for tokens that are never emitted, 0 for others.
-    top_k: TopK  # Finds the largest numbers.
+    top_k: TopK = tf.math.top_k  # Finds the largest numbers.
     processors: Sequence[Processor] = ()  # Change the scores of tokens, one after the other.
     # What they read, by name. Hypotheses that begin "required" phrases have K places of their own;
     # the K of the plain beam are chosen as if there were no others.
@@ -47,17 +46,9 @@ class Setup(NamedTuple):
         """L, the number of hypotheses of a sentence that are extended at a time."""
         return self.options.beam_size * (2 if "required" in self.followers else 1)
 
-
-def make_setup(
-    model: Searchable,
-    options: SearchOptions,
-    top_k: TopK = tf.math.top_k,
-    **rules: Any,
-) -> Setup:
-    """Returns a `Setup`; arguments as its fields."""
-    tokens = tf.range(model.target_vocab_size)[:, None]
-    is_never = tf.reduce_any(tokens == tf.constant(options.never), axis=1)
-    return Setup(model, options, tf.where(is_never, IMPOSSIBLE, 0.0), top_k, **rules)
+    def is_never(self, tokens: tf.Tensor) -> tf.Tensor:
+        """Returns whether tokens are never emitted, bool, of the same shape."""
+        return tf.reduce_any(tokens[..., None] == tf.constant(self.options.never), axis=-1)
 
 
 class Beam(NamedTuple):
@@ -127,15 +118,15 @@ def start(
 
 
 def extend(
-    setup: Setup, unfinished: Unfinished, step: tf.Tensor, state: Any
-) -> tuple[Beam, Any, tf.Tensor, tf.Tensor]:
-    """Extends the live hypotheses of all unfinished sentences by a token.
+    setup: Setup, unfinished: Unfinished, step: tf.Tensor, hypotheses: Beam, state: Any, *_: Any
+) -> tuple[tf.Tensor, Beam, Any, tf.Tensor, tf.Tensor]:
+    """Extends the live ones of the hypotheses of all unfinished sentences by a token.
 
-    `step` is their length. Returns `(hypotheses, state, must_leave, certain)`: two `[A]` bool for
-    sentences that are done, because nothing can be added to them, or because nothing better can be
-    found. The latter may stay for some steps, which change nothing.
+    `step` is their length. Returns `(step + 1, hypotheses, state, must_leave, certain)`: two `[A]`
+    bool for sentences that are done, because nothing can be added to them, or because nothing
+    better can be found. The latter may stay for some steps, which change nothing.
     """
-    hypotheses = unfinished.hypotheses
+    unfinished = unfinished._replace(hypotheses=hypotheses)
     last_ids = tf.reshape(hypotheses.last_ids, [-1])
     output = setup.model.decode_step(last_ids, step, state[0], unfinished.context)
     logits, normaliser = output.logits, setup.model.log_normaliser(output.logits)
@@ -147,7 +138,7 @@ def extend(
         logits = _processed(setup, unfinished, step, logits - normaliser, states)
         normaliser = tf.zeros_like(normaliser)
     if setup.options.first is not None:  # The first step has no other choice.
-        others = tf.range(setup.barred.shape[0]) != setup.options.first
+        others = tf.range(setup.model.target_vocab_size) != setup.options.first
         logits = tf.where(others & (step == 0), IMPOSSIBLE, logits)
     best = _best_extensions(setup, unfinished, logits, normaliser, states)
     hypotheses, parents = _extended(setup, unfinished, step, best, states)
@@ -163,20 +154,20 @@ def extend(
     state = output.state, states
     if hypotheses.last_ids.shape[1] > 1:
         state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, parents), state)
-    return hypotheses, state, must_leave, certain
+    return step + 1, hypotheses, state, must_leave, certain
 
 
 def _processed(setup, unfinished, step, log_probs, states):
     """Returns scores `[A * L, V]` of the next tokens, changed by all processors."""
-    never = setup.barred < 0
+    tokens = tf.range(setup.model.target_vocab_size)
     if setup.options.word_reward:
-        is_end = tf.range(tf.size(never)) == EOS_ID
-        log_probs += tf.where(is_end, 0.0, setup.options.word_reward)
+        log_probs += tf.where(tokens == EOS_ID, 0.0, setup.options.word_reward)
     beam = unfinished.hypotheses
     ids = tf.reshape(beam.live_ids, [-1, tf.shape(beam.live_ids)[2]])[:, :step]
     ids = tf.pad(ids, [[0, 0], [1, 0]], constant_values=BOS_ID)
     rows = tf.repeat(unfinished.row, beam.last_ids.shape[1])
-    partial, scores = Partial(ids, step, rows, log_probs, states), bar(log_probs, never)
+    partial = Partial(ids, step, rows, log_probs, states)
+    scores = bar(log_probs, setup.is_never(tokens))
     for processor in setup.processors:
         scores = processor(scores, partial)
     return scores
@@ -199,7 +190,7 @@ class _Extensions(NamedTuple):
 def _best_extensions(setup, unfinished, logits, normaliser, states):
     """Returns the best 2K `_Extensions` of each sentence; 1 if the beam is 1."""
     beam_size, required = setup.options.beam_size, setup.followers.get("required")
-    hypotheses, vocab_size = unfinished.hypotheses, setup.barred.shape[0]
+    hypotheses, vocab_size = unfinished.hypotheses, setup.model.target_vocab_size
     live = hypotheses.last_ids.shape[1]
     # The best extensions of each hypothesis, among them those that are barred.
     most = 2 * beam_size if beam_size > 1 else 1
@@ -210,7 +201,7 @@ def _best_extensions(setup, unfinished, logits, normaliser, states):
         width = tf.shape(tokens)[1]
     if setup.columns is not None:
         tokens = tf.gather(setup.columns, tokens)
-    log_probs = log_probs - normaliser + tf.gather(setup.barred, tokens)
+    log_probs = log_probs - normaliser + tf.where(setup.is_never(tokens), IMPOSSIBLE, 0.0)
     log_probs += tf.reshape(hypotheses.live_log_probs, [-1, 1])
     # A logit that is NaN or infinite makes its normaliser, or the difference, NaN or infinite.
     is_nan = tf.reduce_any(tf.math.is_nan(log_probs) | ~tf.math.is_finite(normaliser), axis=1)

@@ -18,6 +18,7 @@ from nmt_zoo.decoding.search.phrases import has_phrase
 from nmt_zoo.decoding.search.rules import rules_of
 from nmt_zoo.decoding.search.types import SearchOptions
 from nmt_zoo.decoding.text.kept_parts import KeptParts, can_keep
+from nmt_zoo.decoding.text.training_text import TrainingText
 
 _SHAPE, _WORDS = "Length, repetition and coverage", "Words of translations"
 _DRAWS, _SHORTLIST = "Random translations, minimum Bayes risk", "Shortlist"
@@ -192,6 +193,33 @@ def check_requests(given: dict[str, Any], *, beam_size: int, n_best: int) -> Non
             f"--min_length_factor={values['min_length_factor']} is more than "
             f"--max_length_factor={values['max_length_factor']}"
         )
+
+
+def name_of(directories: Sequence[Any]) -> str:
+    """Returns the name, in errors, of the model of one or more directories."""
+    return f"the model in {', '.join(str(directory.path) for directory in directories)}"
+
+
+def usual_options(
+    directories: Sequence[Any],
+    loaded: Sequence[Any],
+    training_text: TrainingText | None,
+    split_sentences: str = "auto",
+    given: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Returns options of `Translator.of` for a model, with what its directories say of it.
+
+    `loaded` is what `ModelDirectory.load` returns; `split_sentences` and `given` are as the flags.
+    Raises UserError: as `translator_options`.
+    """
+    model, tokenizer, config = loaded
+    most_sentences = training_text.most_sentences if training_text else 0
+    return {
+        "name": name_of(directories),
+        "length_penalty": config["length_penalty"],
+        "split_sentences": {"always": 1, "never": 0}.get(split_sentences, most_sentences),
+        **translator_options(given or {}, model, tokenizer, directories),
+    }
 
 
 def translator_options(

@@ -28,12 +28,6 @@ class PhraseProgress(NamedTuple):
     just_met: tf.Tensor  # [N, R] bool, whether the last token was the first to complete it.
     in_word: tf.Tensor  # [N] bool, whether the next token continues the word of the last one.
 
-    @classmethod
-    def start(cls, phrases: tf.Tensor) -> "PhraseProgress":
-        met = phrases[:, :, 0] == PAD_ID
-        in_word = tf.zeros([tf.shape(phrases)[0]], tf.bool)
-        return cls(phrases, tf.zeros_like(phrases, tf.bool), met, tf.zeros_like(met), in_word)
-
     @property
     def lengths(self) -> tf.Tensor:
         """`[N, R]` int32."""
@@ -107,13 +101,10 @@ class PhraseProgress(NamedTuple):
         before = tf.concat([may_begin, self.spelt[:, :, :-1]], axis=2)
         spelt = before & (self.phrases == token_ids[:, None, None]) & (self.phrases != PAD_ID)
         met = self.met & ~(self.just_met & tf.gather(continues, token_ids)[:, None])
-        just_met = self._complete(spelt) & ~met
+        is_last = tf.range(1, tf.shape(self.phrases)[2] + 1) == self.lengths[:, :, None]
+        just_met = tf.reduce_any(spelt & is_last, axis=2) & ~met
         in_word = tf.gather(opens, token_ids)
         return PhraseProgress(self.phrases, spelt, met | just_met, just_met, in_word)
-
-    def _complete(self, spelt):
-        is_last = tf.range(1, tf.shape(self.phrases)[2] + 1) == self.lengths[:, :, None]
-        return tf.reduce_any(spelt & is_last, axis=2)
 
 
 class RequiredPhrases:
@@ -127,7 +118,10 @@ class RequiredPhrases:
         self.phrases, self.limits, self.joints = phrases, limits, joints
 
     def start(self, rows: tf.Tensor) -> PhraseProgress:
-        return PhraseProgress.start(tf.gather(self.phrases, rows))
+        phrases, in_word = tf.gather(self.phrases, rows), tf.zeros_like(rows, tf.bool)
+        met = phrases[:, :, 0] == PAD_ID
+        spelt, just_met = tf.zeros_like(phrases, tf.bool), tf.zeros_like(met)
+        return PhraseProgress(phrases, spelt, met, just_met, in_word)
 
     def follow(
         self, state: PhraseProgress, token_ids: tf.Tensor, attention: tf.Tensor

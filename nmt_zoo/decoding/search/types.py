@@ -100,18 +100,12 @@ class SentenceOptions(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        options: SearchOptions,
-        n_best: int | tf.Tensor | SentenceOptions | None,
-        batch_size: int | tf.Tensor,
+        cls, options: SearchOptions, n_best: tf.Tensor, batch_size: tf.Tensor
     ) -> SentenceOptions:
-        """Gives all sentences the same options, unless `n_best` has options for each already."""
-        if isinstance(n_best, SentenceOptions):
-            return n_best
+        """Gives all sentences the same options."""
         import tensorflow as tf
 
-        counts = options.beam_size, options.beam_size if n_best is None else n_best
-        beam_size, n_best = (tf.fill([batch_size], count) for count in counts)
+        beam_size, n_best = (tf.fill([batch_size], n) for n in (options.beam_size, n_best))
         return cls(beam_size, (), n_best)
 
 

@@ -17,6 +17,10 @@ SEVERAL = (
     "translations (see --split_sentences)"
 )
 LOOP = "translations that repeat words again and again, such as {}"
+# Kinds of which no line numbers are listed.
+_EMPTY = "empty lines, left empty"
+_LONG = "lines longer than any in training ({:,} tokens), translated in full but perhaps badly"
+_CUT = "translations cut at their length limit (see --max_length_factor)"
 
 
 class LineWarnings:
@@ -24,11 +28,6 @@ class LineWarnings:
 
     `training_text` is None if the model has no record of it. `split`, of a line and its number,
     returns the sentences that were translated each by itself, or only the line.
-
-    Example:
-        warnings = LineWarnings(TrainingText.read(path))
-        warnings.add_text("ONE DOG", "ein Hund")
-        print(*warnings, sep="\\n")
     """
 
     def __init__(
@@ -50,12 +49,11 @@ class LineWarnings:
         none of its words.
         """
         self._num_lines += 1
-        like, kind, example = self._training_text, "", ""
-        if like:
-            kind, example = like.unlike(line, translation)
-        if is_unknown:
-            kind, example = UNKNOWN, ""
-        self._note(kind, example)
+        like, kind, example = self._training_text, UNKNOWN, ""
+        if not is_unknown:
+            kind, example = like.unlike(line, translation) if like else ("", "")
+        if kind:
+            self._note(kind, example)
         is_split = len(self._split(line, self._num_lines)) > 1
         if is_split:
             self._note(IN_PARTS)
@@ -66,38 +64,36 @@ class LineWarnings:
         return is_split
 
     def _note(self, kind, example="", is_numbered=True):
-        """Counts the last line as one of a kind, unless it is ""; "{}" stands for an example."""
-        if not kind:
-            return
+        """Counts the last line as one of a kind, in which "{}" stands for an example."""
         self._counts[kind] += 1
         self._examples.setdefault(kind, example)
         if is_numbered and len(self._numbers[kind]) < _MOST_NUMBERS:
-            self._numbers[kind].append(self._num_lines)
+            self._numbers[kind].append(f"{self._num_lines:,}")
 
     def __iter__(self) -> Iterator[str]:
         """Yields a line of text for each kind of line that occurred."""
         num_lines = self._num_lines - self._num_taken
-        for kind, count in self._counts.items():
-            if count:
-                numbers = self._numbers[kind]
-                which = f" ({_listed(numbers, count)})" if numbers else ""
-                what = kind.replace("{}", self._examples[kind])
-                yield f"{what}: {count:,} of {num_lines:,}{which}"
+        for kind, count in filter(all, self._counts.items()):
+            which = ", ".join(self._numbers[kind])
+            if which:
+                more = ", ..." * (count > len(self._numbers[kind]))
+                which = f" (line{'s' * (count > 1)} {which}{more})"
+            yield f"{kind.replace('{}', self._examples[kind])}: {count:,} of {num_lines:,}{which}"
 
     def take(self) -> list[str]:
         """Returns the warnings about the lines since the last call."""
-        taken, self._num_taken = [*self], self._num_lines
-        self._counts = collections.Counter(dict.fromkeys(self._counts, 0))
+        warnings, self._num_taken = [*self], self._num_lines
+        self._counts = collections.Counter(dict.fromkeys(self._counts, 0))  # In the same order.
         self._examples.clear()
         self._numbers.clear()
-        return taken
+        return warnings
 
 
 class TranslationWarnings(LineWarnings):
     """Counts lines that are empty, long, cut, untranslated or unusual.
 
     `max_length` is the longest source sentence in training, in tokens with `</s>`; `n_best` the
-    number of translations that were asked for. `replaces_unknowns` is as of `Translator`, `text`
+    number of translations that were asked for; `replaces_unknowns` whether UNK is replaced. `text`
     has arguments of `LineWarnings`.
 
     Example:
@@ -115,35 +111,41 @@ class TranslationWarnings(LineWarnings):
         **text: Any,
     ) -> None:
         super().__init__(**text)
-        self._replaces_unknowns, self._n_best = replaces_unknowns, n_best
-        self._limits = max_input_tokens, max_length
+        self._replaces_unknowns, self._max_length = replaces_unknowns, max_length
         limit = f"{max_input_tokens:,} tokens"
-        reasons = {TOO_LONG: f"{TOO_LONG} of {limit}; see --long_lines"}
-        self._kinds = (  # Whether to list line numbers, and the text; reported in this order.
-            (False, "empty lines, left empty"),
-            *(
-                (True, f"lines left untranslated ({reasons.get(problem, problem)})")
-                for problem in PROBLEMS
+        reasons = {problem: problem for problem in PROBLEMS}
+        reasons[TOO_LONG] += f" of {limit}; see --long_lines"
+        # Kind -> test of a line's length and its translations; reported in this order.
+        self._kinds = {
+            _EMPTY: lambda length, best, *_: length <= 1,
+            **{
+                f"lines left untranslated ({reason})": (
+                    lambda length, best, *_, problem=problem: best.problem == problem
+                )
+                for problem, reason in reasons.items()
+            },
+            f"lines of more than {limit}, translated in parts"
+            + ", with one translation each" * (n_best > 1): (
+                lambda length, best, *_: length > max_input_tokens and not best.problem
             ),
-            (
-                True,
-                f"lines of more than {limit}, translated in parts"
-                + (", with one translation each" if n_best > 1 else ""),
+            _LONG.format(max_length): (
+                lambda length, best, *_: (
+                    max_length < length <= max_input_tokens and not best.problem
+                )
             ),
-            (
-                False,
-                f"lines longer than any in training ({max_length:,} tokens), translated in full "
-                "but perhaps badly",
+            _CUT: lambda length, best, *_: not best.finished,
+            "empty translations of lines that are not empty": (
+                lambda length, best, *_: length > 1 and not (best.text or best.problem)
             ),
-            (False, "translations cut at their length limit (see --max_length_factor)"),
-            (True, "empty translations of lines that are not empty"),
-            (
-                True,
-                f"lines with fewer than {n_best} different translations (see --beam_size; equal "
-                "draws of --sample count once)",
+            f"lines with fewer than {n_best} different translations (see --beam_size; equal draws "
+            "of --sample count once)": (
+                lambda length, best, *others: (
+                    1 < length <= max_input_tokens and not best.problem and 1 + len(others) < n_best
+                )
             ),
-        )
-        self._counts.update({kind: 0 for _, kind in self._kinds})
+        }
+        self._unnumbered = {_EMPTY, _LONG.format(max_length), _CUT}
+        self._counts.update(dict.fromkeys(self._kinds, 0))
 
     def add(
         self,
@@ -153,26 +155,16 @@ class TranslationWarnings(LineWarnings):
     ) -> None:
         """Adds the next lines: source ids with `</s>`, and translations, the best first."""
         for line, ids, translations in zip(lines, sources, results, strict=True):
-            best, length, (max_input, max_trained) = translations[0], len(ids), self._limits
+            length = len(ids)
             unknown = length > 1 and not self._replaces_unknowns and is_unknown(ids)
-            if self.add_text(line, best.text, unknown):
-                length = min(length, max_trained)  # Of sentences, no length is unusual.
-            fits = length <= max_input and not best.problem
-            holds = (
-                length <= 1,
-                *(best.problem == problem for problem in PROBLEMS),
-                length > max_input and not best.problem,
-                max_trained < length and fits,
-                not best.finished,
-                length > 1 and not (best.text or best.problem),
-                length > 1 and fits and len(translations) < self._n_best,
-            )
-            for (is_numbered, kind), is_such in zip(self._kinds, holds, strict=True):
-                if is_such:
-                    self._note(kind, is_numbered=is_numbered)
+            if self.add_text(line, translations[0].text, unknown):
+                length = min(length, self._max_length)  # Of sentences, no length is unusual.
+            for kind, holds in self._kinds.items():
+                if holds(length, *translations):
+                    self._note(kind, is_numbered=kind not in self._unnumbered)
 
 
-def loop(text: Any, source: str) -> str:
+def loop(text: str, source: str) -> str:
     """Returns three words that a text repeats again and again, unlike its source; "" if none.
 
     In languages without spaces, characters stand for words.
@@ -191,9 +183,3 @@ def _triples(text):
         words = text
     counts = collections.Counter(zip(words, words[1:], words[2:], strict=False))
     return collections.Counter({n: c for n, c in counts.items() if 20 * c >= len(words)})
-
-
-def _listed(numbers, count):
-    """Formats the first of `count` line numbers: `line 1`, `lines 1, 3`."""
-    listed = ", ".join([f"{n:,}" for n in numbers] + ["..."] * (count > len(numbers)))
-    return f"line{'s' * (count != 1)} {listed}"

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import itertools
 import json
-import shutil
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,6 @@ from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.text_form import normalised
 from nmt_zoo.decoding.text.splitting import sentences
 
-RECORD = "training_text.json"  # Name of the file in exported models.
 _SAMPLE = 100_000  # Most lines whose sentences are looked at.
 _AT_ONCE = 10_000  # Lines whose characters are looked at together.
 _COMMON = 0.01  # Share of training lines from which lines of so many sentences are usual.
@@ -59,8 +57,7 @@ class TrainingText:
             return None
         try:
             record = cls(**json.loads(read_bytes(path)))
-            types = [type(value) for value in dataclasses.astuple(record)]
-            if types != [str, int, int]:
+            if [*map(type, dataclasses.astuple(record))] != [str, int, int]:
                 raise ValueError
         except (ValueError, TypeError, RecursionError):
             raise UserError(
@@ -95,22 +92,11 @@ class TrainingText:
             return UNKNOWN, ""
         if all(c != c.lower() and {*c.lower()} <= self._characters for c in missing):
             return SMALL_LETTERS, missing[0]
-        return CHARACTERS, _shown(missing[0])
+        number = f"U+{ord(missing[0]):04X}"
+        if not missing[0].isprintable() or unicodedata.combining(missing[0]):
+            return CHARACTERS, number  # Alone, it cannot be seen.
+        return CHARACTERS, f"{missing[0]} ({number})"
 
     @functools.cached_property
     def _characters(self):
         return frozenset(self.characters)
-
-
-def copy(path: Path, folder: Path) -> None:
-    """Copies the record of a model directory, if there is one, into the folder of an export."""
-    if path.exists():
-        shutil.copyfile(path, folder / RECORD)
-
-
-def _shown(character):
-    """Returns a character with its number; only the number if it cannot be seen alone."""
-    number = f"U+{ord(character):04X}"
-    if not character.isprintable() or unicodedata.combining(character):
-        return number
-    return f"{character} ({number})"

@@ -6,7 +6,7 @@ is used.
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,10 +15,8 @@ from nmt_zoo.common.files import write_json, write_text
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, UNK_ID
 from nmt_zoo.decoding.search.types import SearchOptions
-from nmt_zoo.models.transformer_settings import layer_order
-
-if TYPE_CHECKING:
-    from nmt_zoo.models import TranslationModel
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.models.transformer_settings import TRANSFORMERS, layer_order, transformer_settings
 
 ABOUT = "export.json"
 TOKENIZER = "tokenizer"
@@ -38,6 +36,7 @@ A translation is put together from its pieces, and then brought into the same fo
 POSITIONS = ("sinusoidal", "marian", "fairseq", "learned", "relative", "rotary")
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH"}
 QUANTIZATIONS = ("float32", "int8", "bfloat16", "float16")
+_MOST_LAYERS = 200  # As `models.base.require_layers`.
 
 
 def ctranslate2_package() -> Any:
@@ -53,79 +52,77 @@ def ctranslate2_package() -> Any:
 
 
 class Weights(NamedTuple):
-    """A Transformer as CTranslate2 needs it, which may be read without TensorFlow."""
+    """A Transformer as CTranslate2 needs it, read without TensorFlow."""
 
     settings: dict[str, Any]  # Of `Transformer`, those that shape its computation at least.
     arrays: dict[str, np.ndarray]  # By name, such as "encoder/layer_0/self_attention/query/kernel".
 
-    @property
-    def count(self) -> int:
-        """The number of all weights."""
-        return sum(array.size for array in self.arrays.values())
 
+def weights_in(directory: ModelDirectory) -> Weights:
+    """Reads the best weights of a model directory.
 
-def weights_of(model: "TranslationModel") -> Weights:
-    """Returns the weights of a Keras model; raises `UserError` if CTranslate2 has no such model."""
-    from nmt_zoo.models.presets import PRESETS
-    from nmt_zoo.models.transformer import Transformer
-
-    if not isinstance(model, Transformer):
-        possible = [name for name, (kind, *_) in PRESETS.items() if issubclass(kind, Transformer)]
+    Raises UserError: CTranslate2 has no such model, or the weights are missing or damaged.
+    """
+    config = directory.config()
+    preset = config["model"]
+    if preset not in TRANSFORMERS:
         raise UserError(
-            f"CTranslate2 has no model like {type(model).__name__}, only the Transformer of "
-            f"Vaswani et al. 2017; presets that it can run: {', '.join(possible)}"
+            f"{directory.path} holds {preset}, which CTranslate2 does not have; presets that it "
+            f"can run: {', '.join(TRANSFORMERS)}"
         )
-    settings = model.settings
+    settings = transformer_settings(preset, config["settings"])
     if settings["positions"] not in POSITIONS or not settings["scale_scores"]:
         raise UserError(
-            f"CTranslate2 has no model with positions={settings['positions']} and "
-            f"scale_scores={settings['scale_scores']}; use --format=savedmodel"
+            f"{directory.path}: CTranslate2 has no model with positions={settings['positions']} "
+            f"and scale_scores={settings['scale_scores']}; use --engine=tensorflow of translate.py "
+            "and --format=savedmodel of export.py"
         )
-    arrays = {weight.path.partition("/")[2]: np.array(weight) for weight in model.weights}
-    return Weights(settings, arrays)
-
-
-def longest_translation(max_input_tokens: int) -> int:
-    """Returns the number of positions that a model is exported with."""
-    return max(max_input_tokens, int(SearchOptions().length_limit(max_input_tokens)))
+    arrays = directory.finite_best().items()
+    return Weights(settings, {name.removeprefix("model/"): array for name, array in arrays})
 
 
 def write(
-    weights: Weights, tokenizer: Tokenizer, folder: Path, *, quantization: str, **about: Any
+    weights: Weights,
+    tokenizer: Tokenizer,
+    folder: Path,
+    *,
+    max_input_tokens: int,
+    quantization: str,
+    **about: Any,
 ) -> None:
     """Writes everything that translation with CTranslate2 needs into an empty folder.
 
     Besides the model, these are the tokenizer, a JSON file of facts, and a README.md. `about` holds
-    facts to record: `config`, the model's configuration, `max_input_tokens`, the longest source
-    sentence, and any others. Raises as `convert`.
+    facts to record, such as `config`, the model's configuration. Raises as `convert`.
     """
-    num_positions = longest_translation(about["max_input_tokens"])
-    convert(weights, tokenizer, folder, num_positions=num_positions, quantization=quantization)
+    facts = convert(weights, tokenizer, folder, max_input_tokens, quantization)
     (folder / TOKENIZER).mkdir()
     tokenizer.save(folder / TOKENIZER)
-    facts = {**about, "quantization": quantization, "parameters": weights.count}
-    facts["num_positions"] = num_positions if stores_positions(weights.settings) else None
     forms = {"nfc": "bring it into Unicode normal form C", "none": "leave other characters alone"}
     write_text(folder / "README.md", _README.format(form=forms[tokenizer.source.form]))
-    write_json(folder / ABOUT, facts)
+    write_json(folder / ABOUT, {**about, **facts})
 
 
 def convert(
     weights: Weights,
     tokenizer: Tokenizer,
     folder: Path,
-    *,
-    num_positions: int,
+    max_input_tokens: int,
     quantization: str = "float32",
-) -> None:
-    """Writes `model.bin`, `config.json` and the vocabularies into a folder, which must exist.
+) -> dict[str, Any]:
+    """Writes `model.bin`, `config.json` and the vocabularies into a folder; returns facts about it.
 
-    `num_positions` is the length of the longest sentence on either side, in tokens including
-    `</s>`: CTranslate2 computes other sinusoids than the paper, so those of the model are stored.
-    `quantization`, the number format of the weights, is one of `QUANTIZATIONS`. Raises `UserError`
-    if the package is missing, and `OSError` if a file cannot be written.
+    `max_input_tokens` is the longest source sentence, in tokens including `</s>`; `quantization`,
+    the number format of the weights, is one of `QUANTIZATIONS`. CTranslate2 computes other
+    sinusoids than the paper, so those of the model are stored, for `num_positions` tokens of either
+    side.
+    Raises UserError: the package is missing; OSError: a file cannot be written; ValueError,
+    KeyError or TypeError: the weights do not fit the settings.
     """
-    package = ctranslate2_package()
+    package, settings = ctranslate2_package(), weights.settings
+    _check(weights, tokenizer)
+    longest = int(SearchOptions().length_limit(max_input_tokens))
+    num_positions = max(max_input_tokens, longest)
     spec = _spec(package, weights, num_positions, as_bfloat16=quantization == "bfloat16")
     for register, vocabulary in (
         (spec.register_source_vocabulary, tokenizer.source),
@@ -135,16 +132,42 @@ def convert(
     unk, bos, eos = tokenizer.target.pieces([UNK_ID, BOS_ID, EOS_ID])
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = unk, bos, eos
     spec.config.decoder_start_token = bos
-    spec.config.layer_norm_epsilon = weights.settings["norm_epsilon"]
+    spec.config.layer_norm_epsilon = settings["norm_epsilon"]
     spec.validate()
     spec.optimize(quantization=quantization)
     spec.save(str(folder))
+    return {
+        "max_input_tokens": max_input_tokens,
+        "quantization": quantization,
+        "parameters": sum(array.size for array in weights.arrays.values()),
+        "num_positions": num_positions if _stores_positions(settings) else None,
+    }
+
+
+def _check(weights, tokenizer):
+    """Raises `ValueError` if CTranslate2 could crash, which does not check what it loads."""
+    settings, arrays = weights
+    width, heads = settings["width"], settings["num_heads"]
+    table = arrays["target_embedding/embeddings"]
+    tables = arrays.get("source_embedding/embeddings", table), table
+    sizes = [(len(vocabulary), width) for vocabulary in (tokenizer.source, tokenizer.target)]
+    fits = {
+        "width": [table.shape for table in tables] == sizes,
+        "num_heads": type(heads) is int and heads > 0 and width % heads == 0,
+        "norm": settings["norm"] in ("post", "pre"),
+        "activation": settings["activation"] in ACTIVATIONS,
+    }
+    for name in ("num_encoder_layers", "num_decoder_layers"):
+        fits[name] = type(settings[name]) is int and 0 < settings[name] <= _MOST_LAYERS
+    wrong = [f"{name}={settings[name]!r}" for name, is_right in fits.items() if not is_right]
+    if wrong:
+        raise ValueError(wrong[0])
 
 
 def _spec(package, of_model, num_positions, as_bfloat16):
     settings, weights = of_model
     width = weights["target_embedding/embeddings"].shape[1]
-    positions = sinusoids(num_positions, width, settings["positions"])
+    positions = _sinusoids(num_positions, width, settings["positions"])
     if as_bfloat16:  # The package itself would need PyTorch to convert to this format.
         bfloat16 = np.dtype("bfloat16")
         weights = {path: array.astype(bfloat16) for path, array in weights.items()}
@@ -181,7 +204,7 @@ def _spec(package, of_model, num_positions, as_bfloat16):
             rest = max(num_positions - len(learned), 0)
             stack.position_encodings.encodings = np.pad(learned, ((0, rest), (0, 0)), "edge")
     for stack, name in ((spec.encoder, "encoder"), (spec.decoder, "decoder")):
-        if stores_positions(settings) and settings["positions"] != "learned":
+        if _stores_positions(settings) and settings["positions"] != "learned":
             stack.position_encodings.encodings = positions
         if settings["norm"] == "pre":
             _set_norm(stack.layer_norm, weights, f"{name}/norm")
@@ -192,12 +215,12 @@ def _spec(package, of_model, num_positions, as_bfloat16):
     return spec
 
 
-def stores_positions(settings: dict[str, Any]) -> bool:
+def _stores_positions(settings):
     """Returns whether a model's positions are stored; all others are computed for any length."""
     return settings["positions"] not in ("relative", "rotary")
 
 
-def sinusoids(num_positions: int, width: int, kind: str = "sinusoidal") -> np.ndarray:
+def _sinusoids(num_positions, width, kind):
     """Returns `models.layers.embeddings.sinusoidal_positions`, `[num_positions, width]` float32."""
     steepness = width / 2 / max(width / 2 - 1, 1) if kind == "fairseq" else 1.0
     slope = np.float32(-math.log(1e4) / width * steepness)

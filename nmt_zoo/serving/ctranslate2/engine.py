@@ -18,6 +18,7 @@ here as far as possible:
 import json
 import logging
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -33,18 +34,14 @@ from nmt_zoo.data_pipeline.text_form import FORMS
 from nmt_zoo.data_pipeline.tokenization.languages import Languages, of_languages
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from nmt_zoo.decoding.search.types import (
-    Engine,
-    Hypotheses,
-    SearchOptions,
-    Sentence,
-    padded,
-)
-from nmt_zoo.decoding.text.training_text import RECORD
+from nmt_zoo.decoding.search.types import Engine, Hypotheses, SearchOptions, Sentence, padded
+from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.serving.ctranslate2.conversion import (
     ABOUT,
     TOKENIZER,
+    convert,
     ctranslate2_package,
+    weights_in,
 )
 from nmt_zoo.serving.export.versions import newest_version
 
@@ -71,7 +68,7 @@ class CTranslate2Export:
         if not (self.path / ABOUT).exists():
             self.path = newest_version(folder) or self.path
         self.best_path = self.path / "model.bin"  # The weights.
-        self.training_text_path = self.path / RECORD  # May be missing.
+        self.training_text_path = self.path / "training_text.json"  # May be missing.
         try:
             self._about = json.loads(read_bytes(self.path / ABOUT))
             self.max_input_tokens = self._about["max_input_tokens"]  # With `</s>`.
@@ -111,10 +108,33 @@ class CTranslate2Export:
         return CTranslate2Model(self.path, tokenizer, self._about), tokenizer, self.config()
 
 
+def load_directory(
+    directory: ModelDirectory, max_input_tokens: int, languages: tuple[str, str]
+) -> tuple["CTranslate2Model", Tokenizer, dict[str, Any]]:
+    """Converts a model directory, and loads (model, tokenizer, config); keeps no converted file.
+
+    `max_input_tokens` is the longest line that is translated, in tokens with `</s>`; `languages`
+    are as of `ModelDirectory.tokenizer`.
+    Raises UserError: the package is missing, another model than a Transformer, a damaged file, or
+    weights that do not fit the configuration.
+    """
+    config = {**directory.config(), "length_penalty": directory.length_penalty()}
+    weights, tokenizer = weights_in(directory), directory.tokenizer(languages)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            about = convert(weights, tokenizer, Path(folder), max_input_tokens)
+        except (KeyError, ValueError, TypeError) as error:
+            raise UserError(
+                f"{directory.best_path}: does not fit config.json ({error}); restore the files "
+                "with which the model was trained"
+            ) from None
+        return CTranslate2Model(Path(folder), tokenizer, about), tokenizer, config
+
+
 class CTranslate2Model:
     """A model of CTranslate2, to search with by a `CTranslate2Engine`; it aligns no words.
 
-    `about` is what the export recorded, see `conversion.write`. Raises `UserError` if the model
+    `about` is what `conversion.convert` returned. Raises `UserError` if the model
     cannot be read, or the package is missing.
     """
 
@@ -123,7 +143,7 @@ class CTranslate2Model:
     def __init__(self, path: Path, tokenizer: Tokenizer, about: dict[str, Any]) -> None:
         self.tokenizer, self.about = tokenizer, about
         self.translator = _translator(path)
-        exported, used = about.get("quantization", "float32"), self.translator.compute_type
+        exported, used = about["quantization"], self.translator.compute_type
         if not used.startswith(exported):  # int8 is used as int8_float32, for example.
             print(
                 f"{path}: exported in {exported}, which CTranslate2 does not compute with on this "

@@ -43,7 +43,7 @@ from nmt_zoo.data_pipeline.tokenization.graph_tokenizers import graph_vocabulary
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.scoring import make_scorer
-from nmt_zoo.decoding.search.engine import make_search
+from nmt_zoo.decoding.search.beam_search import make_search
 from nmt_zoo.decoding.search.types import SearchOptions, SentenceOptions, length_normaliser
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
 from nmt_zoo.models.base import TranslationModel

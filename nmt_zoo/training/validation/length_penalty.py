@@ -9,7 +9,7 @@ from nmt_zoo.configuration.options import LENGTH_PENALTY
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.decoding.scores import USUAL, ZERO, corpus_scores, p_values
-from nmt_zoo.decoding.search.engine import make_search
+from nmt_zoo.decoding.search.beam_search import make_search
 from nmt_zoo.decoding.search.types import SearchOptions, SentenceOptions, padded
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
 from nmt_zoo.models.base import Searchable

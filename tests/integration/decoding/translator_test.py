@@ -1,5 +1,6 @@
 """Translation of strings, by the translator and inside a SavedModel."""
 
+import itertools
 import re
 from functools import partial
 
@@ -238,26 +239,6 @@ def test_saved_model_translates_each_row_with_its_own_options(parts, served):
             assert not any(texts[count:]) and not found["score"][row, count:].any()
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ((0, 0.6, 1), "beam_size[1] is 0, not from 1 to 5, or -1 for the default"),
-        ((6, 0.6, 1), "beam_size[1] is 6"),
-        ((-2, 0.6, 1), "beam_size[1] is -2"),
-        ((2, -0.5, 1), "length_penalty[1] is -0.5, not from 0 to 10"),
-        ((2, float("nan"), 1), "length_penalty[1] is nan"),
-        ((2, 0.6, 3), "n_best[1] is 3, not from 1 to the beam_size of the row"),
-        ((2, 0.6, 0), "n_best[1] is 0"),
-        ((-1, 0.6, 4), "n_best[1] is 4"),
-        (None, "beam_size has 1 rows and text has 2"),
-    ],
-)
-def test_saved_model_refuses_options_out_of_range(served, row, message):
-    rows = [DEFAULTS] if row is None else [DEFAULTS, row]
-    with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(message)):
-        served("translate", asked(["one dog", "one dog"], *rows))
-
-
 def test_saved_model_scores_as_the_scorer(parts, served):
     targets = ["eins Hund", "", "Katze sieht", "", "x", "dog cat"]
     found = served("score", {"source": LINES, "target": targets})
@@ -268,6 +249,7 @@ def test_saved_model_scores_as_the_scorer(parts, served):
     assert not found["token_log_probs"][found["target_tokens"] == b""].any()
 
 
+@with_pieces
 def test_saved_model_tells_every_attention_map_by_its_name(parts, served):
     model, tokenizer = parts
     source, target = ["one dog", "cat sees house"], ["eins", "Katze"]
@@ -285,6 +267,7 @@ def test_saved_model_tells_every_attention_map_by_its_name(parts, served):
         np.testing.assert_allclose(found[name], expected, atol=1e-5)
 
 
+@with_words
 def test_saved_model_has_an_empty_answer_for_an_empty_batch(served):
     nothing = np.zeros([0], object)
     for signature, inputs, dtypes in (
@@ -371,23 +354,35 @@ def test_texts_that_look_alike_are_alike_everywhere(parts, served):
 
 
 LONG = "dog " * 2000
-REFUSED = {
-    "a long line": ("text", ["dog", LONG], "text[1] has "),
-    "a long source": (["dog", LONG], ["dog", "dog"], "source[1] has "),
-    "a long target": (["dog", "dog"], ["dog", LONG], "target[1] has "),
-    "two sources for one target": (["a", "b"], ["a"], "target has 1 rows and source has 2"),
-    "one source for two targets": (["a"], ["a", "b"], "target has 2 rows and source has 1"),
-}
+REFUSED = [  # (source, target, error); (None, text, error); or options of the second row, error.
+    (None, ["dog", LONG], "text[1] has "),
+    (["dog", LONG], ["dog", "dog"], "source[1] has "),
+    (["dog", "dog"], ["dog", LONG], "target[1] has "),
+    (["a", "b"], ["a"], "target has 1 rows and source has 2"),
+    (["a"], ["a", "b"], "target has 2 rows and source has 1"),
+    ((0, 0.6, 1), "beam_size[1] is 0, not from 1 to 5, or -1 for the default"),
+    ((6, 0.6, 1), "beam_size[1] is 6"),
+    ((-2, 0.6, 1), "beam_size[1] is -2"),
+    ((2, -0.5, 1), "length_penalty[1] is -0.5, not from 0 to 10"),
+    ((2, float("nan"), 1), "length_penalty[1] is nan"),
+    ((2, 0.6, 3), "n_best[1] is 3, not from 1 to the beam_size of the row"),
+    ((2, 0.6, 0), "n_best[1] is 0"),
+    ((-1, 0.6, 4), "n_best[1] is 4"),
+    ((), "beam_size has 1 rows and text has 2"),
+]
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_saved_model_refuses_what_it_cannot_answer_and_says_what_is_wrong(served, name):
-    first, second, expected = REFUSED[name]
-    request = "score", {"source": first, "target": second}
-    if first == "text":
-        request = "serving_default", {"text": second}
-    with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(expected)):
-        served(*request)
+@with_words
+def test_saved_model_refuses_what_it_cannot_answer_and_says_what_is_wrong(served):
+    for first, *second, expected in REFUSED:
+        request = "score", {"source": first, "target": [*itertools.chain(*second)]}
+        if first is None:
+            request = "serving_default", {"text": second[0]}
+        elif not second:
+            rows = [DEFAULTS, first] if first else [DEFAULTS]
+            request = "translate", asked(["one dog", "one dog"], *rows)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(expected)):
+            served(*request)
 
 
 @pytest.fixture

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from nmt_zoo.decoding.search.beam_search import beam_search
-from nmt_zoo.decoding.search.types import SearchOptions
 from nmt_zoo.models.coverage import TranslationLength
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.word_attention import WordAttention
+from tests.tiny import traced_search
 from tests.unit.models.layers_test import close, ids
 
 PAD, BOS, EOS = 0, 2, 3
@@ -66,8 +65,8 @@ def model(request):
 
 def test_a_translation_has_every_word_once_in_order_and_ends(model):
     source = [[5, 9, 4, 10, 8, 5, EOS], [7, 7, 6, EOS, 0, 0, 0], [11, EOS, 0, 0, 0, 0, 0]]
-    options = SearchOptions(3, 0.6, emit_unknowns=True)
-    best = beam_search(model, ids(source), limits=10, options=options).ids[:, 0].numpy()
+    search = traced_search(model, 10, 3, emit_unknowns=True)
+    best = search(ids(source)).ids[:, 0]
     np.testing.assert_array_equal(best[:, :7], source)
     assert not best[:, 7:].any()
 

@@ -6,16 +6,10 @@ import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.decoding.search import compiled
-from nmt_zoo.decoding.search.compiled import Programs, Size, size_for
-from nmt_zoo.decoding.search.engine import GraphEngine, compiled_search, make_search
-from nmt_zoo.decoding.search.types import (
-    ALWAYS,
-    AUTO,
-    SearchOptions,
-    Sentence,
-    SentenceOptions,
-    padded,
-)
+from nmt_zoo.decoding.search.beam_search import make_search
+from nmt_zoo.decoding.search.compiled import Programs, can_compile, size_for
+from nmt_zoo.decoding.search.engine import GraphEngine
+from nmt_zoo.decoding.search.types import ALWAYS, AUTO, SearchOptions, Sentence, padded
 
 SMALL = {"num_encoder_layers": 1, "num_decoder_layers": 2}
 TRANSFORMER = {**SMALL, "width": 16, "num_heads": 2, "ffn_width": 16}
@@ -44,7 +38,7 @@ def assert_alike(found, expected, n_best=2):
 @pytest.mark.parametrize(("preset", "settings"), CASES)
 def test_both_ways_to_run_find_the_same(preset, settings):
     model = models.create(preset, 60, 60, **settings)
-    programs = Programs(compiled_search(model, OPTIONS, is_fixed=True), ALWAYS)
+    programs = Programs(model, OPTIONS)
     for sources in SOURCES[:2], SOURCES[1:2]:
         size = size_for(len(sources), max(map(len, sources)))
         expected = make_search(model, OPTIONS)(padded(sources), 2)
@@ -58,27 +52,9 @@ def test_a_first_token_is_as_a_prefix_of_every_translation():
     given = {"prefix": tf.constant([[7]] * len(sources))}
     assert_alike(found, make_search(model, OPTIONS, ["prefix"])(padded(sources), 2, given))
     assert np.all(found.ids[:, :2, 0] == 7) and np.any(found.ids[:, :, 1:] != 7)
-    programs = Programs(compiled_search(model, options, is_fixed=True), ALWAYS)
+    programs = Programs(model, options)
     size = size_for(len(sources), max(map(len, sources)))
     assert_alike(programs.run(size, sources, 2), found)
-
-
-def test_sentences_with_options_of_their_own_in_a_graph():
-    model = models.create("transformer_tiny", 60, 60, **TRANSFORMER)
-    search = make_search(model, OPTIONS, each_sentence=True)
-    programs = compiled_search(model, OPTIONS, each_sentence=True)
-    both = tf.function(lambda ids, each: programs(ids, each, search), autograph=False)
-    for start, count in (0, 1), (0, 2), (1, 2), (0, 4):  # Four are too many for a program.
-        chosen = slice(start, start + count)
-        sources = padded(SOURCES[chosen])
-        each = SentenceOptions(
-            beam_size=tf.constant([1, 3, 2, 3][chosen]),
-            length_penalty=tf.constant([0.0, 0.6, 1.0, 0.3][chosen]),
-            n_best=tf.ones([count], tf.int32),
-        )
-        found, expected = both(sources, each), search(sources, each)
-        assert found.ids.shape == expected.ids.shape
-        assert_alike(found, expected, n_best=1)
 
 
 @pytest.mark.parametrize("compiles", [AUTO, ALWAYS])
@@ -103,7 +79,7 @@ def test_a_searcher_that_compiles_finds_what_others_find(compiles, monkeypatch):
 def test_a_program_that_is_slower_than_the_graph_is_given_up(monkeypatch):
     monkeypatch.setattr(compiled, "_TRIALS", 1)
     model = models.create("transformer_tiny", 60, 60, **TRANSFORMER)
-    programs, size = Programs(compiled_search(model, OPTIONS), AUTO), size_for(1, 16)
+    programs, size = Programs(model, OPTIONS), size_for(1, 16)
     programs.spend(size, 1e-9)
     programs._compile(size)
     assert programs.are_ready(size)
@@ -113,12 +89,13 @@ def test_a_program_that_is_slower_than_the_graph_is_given_up(monkeypatch):
 
 def test_what_cannot_be_compiled():
     model = models.create("transformer_tiny", 60, 60, **TRANSFORMER)
-    assert compiled_search(model, OPTIONS._replace(no_repeat_ngram=2)) is None
-    assert compiled_search(models.create("ibm1", 60, 60), OPTIONS) is None
+    assert can_compile(model, OPTIONS)
+    assert not can_compile(model, OPTIONS._replace(no_repeat_ngram=2))
+    assert not can_compile(models.create("ibm1", 60, 60), OPTIONS)
 
 
 def test_sizes():
-    assert size_for(1, 10) == Size(1, 16)
-    assert size_for(2, 33) == Size(2, 64)
+    assert size_for(1, 10) == (1, 16)
+    assert size_for(2, 33) == (2, 64)
     assert size_for(3, 10) is None
     assert size_for(1, 129) is None

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo.decoding.search import groups
-from nmt_zoo.decoding.search.engine import make_search
+from nmt_zoo.decoding.search.beam_search import make_search
 from nmt_zoo.decoding.search.types import Hypotheses, SearchOptions
 from tests.tiny import Echo, echo_batch
 

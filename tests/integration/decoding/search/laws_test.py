@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID
 from nmt_zoo.decoding.search import extension
-from nmt_zoo.decoding.search.engine import make_search
+from nmt_zoo.decoding.search.beam_search import make_search
 from nmt_zoo.decoding.search.types import SearchOptions, SentenceOptions
 from tests.tiny import Markov
 
