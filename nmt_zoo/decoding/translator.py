@@ -212,7 +212,7 @@ class Translator:
         for of_lines in (list(itertools.islice(translated, len(lines))) for lines in texts):
             best, *others = self._joined(of_lines)
             if len(of_lines) > 1 and not best.problem:
-                best = best._replace(text="\n".join(one.text for one, *_ in of_lines))
+                best = best._replace(text="\n".join(of_line[0].text for of_line in of_lines))
             results.append([best, *others])
         return results
 
@@ -228,11 +228,11 @@ class Translator:
         keep = self.options.keep
         hidden = [keep and keep.hide(own) for _, own in pairs]
         texts = [
-            joined(context, one.text if one else own)
-            for one, (context, own) in zip(hidden, pairs, strict=True)
+            joined(context, without.text if without else own)
+            for without, (context, own) in zip(hidden, pairs, strict=True)
         ]
         source = self.tokenizer.source.encode(texts)
-        return [_Piece(*part, *one) for part, *one in zip(parts, hidden, source, strict=True)]
+        return [_Piece(*part, *rest) for part, *rest in zip(parts, hidden, source, strict=True)]
 
     def in_sentences(self, line: str, number: int) -> list[str]:
         """Splits a line into sentences, see `split_sentences`, unless it has constraints."""

@@ -80,11 +80,11 @@ def make_search(
     def search(source_ids, n_best, inputs=None):
         lengths = tf.reduce_sum(tf.cast(source_ids != PAD_ID, tf.int32), axis=1)
         limits, inputs, batch_size = options.max_length(lengths), inputs or {}, tf.size(lengths)
-        asked = [inputs[name] for name in ("prefix", "required") if name in inputs]
-        if asked:
-            asked = tf.concat([tf.reshape(ids, [batch_size, -1]) for ids in asked], axis=1)
-            limits += tf.math.count_nonzero(asked - PAD_ID, axis=1, dtype=tf.int32)
-            inputs = {**inputs, "asked": asked}
+        phrases = [inputs[name] for name in ("prefix", "required") if name in inputs]
+        if phrases:
+            wanted_ids = tf.concat([tf.reshape(ids, [batch_size, -1]) for ids in phrases], axis=1)
+            limits += tf.math.count_nonzero(wanted_ids - PAD_ID, axis=1, dtype=tf.int32)
+            inputs = {**inputs, "wanted_ids": wanted_ids}
         if not each_sentence:
             n_best = SentenceOptions.of(options, n_best, batch_size)
         of_group = functools.partial(beam_search, model, options, n_best, inputs, joints)
@@ -107,8 +107,8 @@ def beam_search(
 
     Args:
         wanted: of the whole batch.
-        inputs: of the whole batch; also `asked`, `[B, A]` int32, padded, tokens that the model has
-            to consider.
+        inputs: of the whole batch; also `wanted_ids`, `[B, P]` int32, padded, tokens that the
+            model has to consider.
         joints: as of `make_search`.
         source_ids: `[A, S]` int32, padded.
         limits: `[A]` int32, at least 1, most tokens including EOS.
@@ -123,8 +123,8 @@ def beam_search(
         model = Shortlisted(model, options.shortlist, source_ids, width)
         rules["columns"] = model.tokens
     setup = Setup(model, options, **rules)
-    if "asked" in inputs:
-        context = model.encode_to_score(source_ids, inputs["asked"])
+    if "wanted_ids" in inputs:
+        context = model.encode_to_score(source_ids, inputs["wanted_ids"])
     else:
         context = model.encode(source_ids)
     length = tf.maximum(tf.reduce_max(limits), 1)  # The maximum of an empty batch is -2^31.

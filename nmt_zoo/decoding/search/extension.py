@@ -113,7 +113,7 @@ def start(
         lambda leaf: tf.repeat(leaf, live, axis=0), setup.model.initial_state(context)
     )
     rows = tf.range(batch_size)
-    own = {name: one.start(tf.repeat(rows, live)) for name, one in setup.followers.items()}
+    own = {name: rule.start(tf.repeat(rows, live)) for name, rule in setup.followers.items()}
     return Unfinished(rows, limits, wanted, beam, context), (model_state, own)
 
 
@@ -131,8 +131,8 @@ def extend(
     output = setup.model.decode_step(last_ids, step, state[0], unfinished.context)
     logits, normaliser = output.logits, setup.model.log_normaliser(output.logits)
     states = {
-        name: one.follow(state[1][name], last_ids, output.attention)
-        for name, one in setup.followers.items()
+        name: rule.follow(state[1][name], last_ids, output.attention)
+        for name, rule in setup.followers.items()
     }
     if setup.processors or setup.options.word_reward:
         logits = _processed(setup, unfinished, step, logits - normaliser, states)

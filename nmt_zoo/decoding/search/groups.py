@@ -24,11 +24,11 @@ def in_halves(function: Callable[..., list], *lists: Sequence) -> list:
     try:
         return function(*lists)
     except tf.errors.ResourceExhaustedError:
-        half = len(lists[0]) // 2
-        if not half:
+        middle = len(lists[0]) // 2
+        if not middle:
             return [None]
-        halves = ([entries[:half] for entries in lists], [entries[half:] for entries in lists])
-        return [result for some in halves for result in in_halves(function, *some)]
+        halves = ([entries[:middle] for entries in lists], [entries[middle:] for entries in lists])
+        return [result for half in halves for result in in_halves(function, *half)]
 
 
 def search_in_groups(

@@ -226,11 +226,11 @@ class CTranslate2Engine:
         limits = [self.options.max_length(len(ids)) for ids in sources]
         results = self._translate(sources, max(limits))
         never = {PAD_ID, BOS_ID} if self.options.emit_unknowns else {PAD_ID, BOS_ID, UNK_ID}
-        wrong = [i for i, some in enumerate(results) if any(never & {*ids} for ids, _ in some)]
+        wrong = [i for i, beam in enumerate(results) if any(never & {*ids} for ids, _ in beam)]
         self._replace(results, wrong, sources, max(limits), barred=True)
         at_limit = {}
-        for i, (limit, some) in enumerate(zip(limits, results, strict=True)):
-            if max(len(ids) for ids, _ in some) >= limit:
+        for i, (limit, beam) in enumerate(zip(limits, results, strict=True)):
+            if max(len(ids) for ids, _ in beam) >= limit:
                 at_limit.setdefault((limit, i in wrong), []).append(i)
         for (limit, barred), rows in at_limit.items():
             # Fewer than 2K are finished before the limit, so at most 3K - 1 hypotheses are found.
