@@ -32,8 +32,8 @@ def chosen(model_dir, *flags):
     with defined(translate.Arguments):
         parse(["translate", f"--model_dir={model_dir}", *flags])
         arguments = read(translate.Arguments)
-    engine, *_, reason = convert_if_chosen(arguments, arguments.given)
-    return f"{engine} ({reason})"
+    directory, _, reason = convert_if_chosen(arguments)
+    return f"{'ctranslate2' if directory else 'tensorflow'} ({reason})"
 
 
 @pytest.mark.parametrize(
