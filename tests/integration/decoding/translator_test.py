@@ -309,6 +309,7 @@ TEXTS = ["one dog\n\ncat sees big house\r\n", "zebra", " \n\n", "\n dog dog\n", 
 ALIKE = ["one dog .", "one\tdog\u00a0.", "\ufeffone  do\u00adg\u200b .\u2028", " one\ndog . "]
 
 
+@with_words
 def test_every_line_of_a_text_is_translated_and_line_feeds_at_its_ends_are_not_lines(parts):
     translator = Translator.of(*parts, beam_size=3)
     found = translator.translate(TEXTS, n_best=2)
@@ -323,6 +324,7 @@ def test_every_line_of_a_text_is_translated_and_line_feeds_at_its_ends_are_not_l
     assert translator.translate(["dog\none dog one dog"])[0][0].problem == TOO_LONG
 
 
+@with_pieces
 def test_saved_model_translates_texts_of_several_lines_as_the_translator(parts, served):
     for n_best in (1, 3):
         found = Translator.of(*parts, beam_size=3).translate(TEXTS, n_best=n_best)
@@ -340,6 +342,7 @@ def test_saved_model_translates_texts_of_several_lines_as_the_translator(parts, 
         served("serving_default", {"text": ["dog", "dog dog dog\n" * 300]})
 
 
+@with_pieces
 def test_texts_that_look_alike_are_alike_everywhere(parts, served):
     model, tokenizer = parts
     (scored, *others) = Scorer(model, tokenizer).score(ALIKE, ALIKE[::-1])

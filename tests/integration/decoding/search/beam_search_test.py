@@ -83,9 +83,12 @@ def test_beam_of_one_is_the_arg_max_of_every_step(model):
         assert tokens(found.ids[row, 0]) == tuple(prefix)
 
 
-@pytest.mark.parametrize("beam_size", [1, 5])
-def test_log_prob_is_the_models_own_score_of_the_output(model, beam_size):
-    found = search(model, beam_size=beam_size, limit=6)
+@pytest.fixture(scope="module")
+def found(model):
+    return search(model, beam_size=5, limit=6)
+
+
+def test_log_prob_is_the_models_own_score_of_the_output(model, found):
     for row, k in np.ndindex(found.finished.shape):
         target = tokens(found.ids[row, k])
         assert found.log_probs[row, k] == pytest.approx(
@@ -95,8 +98,7 @@ def test_log_prob_is_the_models_own_score_of_the_output(model, beam_size):
         assert found.scores[row, k] == pytest.approx(found.log_probs[row, k] / normaliser, abs=1e-4)
 
 
-def test_hypotheses_of_a_sentence_are_distinct_and_ranked(model):
-    found = search(model, beam_size=5, limit=6)
+def test_hypotheses_of_a_sentence_are_distinct_and_ranked(found):
     assert found.finished.any()
     for row in range(3):
         finished = found.finished[row]
