@@ -29,7 +29,12 @@ SOURCE = tf.constant([[5, 6, 4, EOS], [7, EOS, PAD, PAD], [4, 4, EOS, PAD]])
 
 
 def search(model, source_ids=SOURCE, limit=5, **options):
-    return traced_search(model, limit, **options)(source_ids)
+    """Searches without making a graph first, which takes longer than these few steps."""
+    tf.config.run_functions_eagerly(True)
+    try:
+        return traced_search(model, limit, **options)(source_ids)
+    finally:
+        tf.config.run_functions_eagerly(False)
 
 
 def tokens(ids):
@@ -223,7 +228,7 @@ def test_a_sentence_that_is_done_costs_nothing_more():
     model = Echo(8)
     lengths = [2, 40, 3, 2, 5, 2]
     source = echo_batch(lengths)
-    found = search(model, tf.constant(source), beam_size=1, limit=50)
+    found = traced_search(model, limit=50, beam_size=1)(source)
     assert model.hypotheses.numpy() == sum(lengths)
     for row, length in enumerate(lengths):
         assert tokens(found.ids[row, 0]) == tuple(source[row, :length])

@@ -39,7 +39,7 @@ TINY = {
 
 @pytest.fixture(scope="module", params=TINY)
 def model(request):
-    """A model with large weights, so that no scores are equal; only one is run in graphs."""
+    """A model with large weights, so that no scores are equal."""
     keras.utils.set_random_seed(5)
     size = len(VOCABULARY)
     model = models.create(request.param, size, size, **TINY[request.param])
@@ -47,8 +47,14 @@ def model(request):
     rng = np.random.default_rng(1)
     for weight in model.trainable_variables:
         weight.assign(weight + 0.7 * rng.normal(size=weight.shape))
-    tf.config.run_functions_eagerly(request.param != "transformer_tiny")
-    yield model
+    return model
+
+
+@pytest.fixture(autouse=True)
+def eagerly(request):
+    """Runs searches without making graphs, which takes longer, but for one with all requests."""
+    tf.config.run_functions_eagerly(not request.node.name.endswith("[transformer_tiny-all]"))
+    yield
     tf.config.run_functions_eagerly(False)
 
 
