@@ -385,12 +385,15 @@ def make_format(args: Arguments, models: Models) -> Callable:
         aligner = Aligner(model, tokenizer) if model.has_alignment else None
         return formats.JsonLines(tokenizer, args.n_best > 1, aligner, args.max_input_tokens)
     if args.score:
-        return formats.log_prob_lines
+        return formats.best_lines(lambda best: f"{best.log_prob:.4f}")
     if args.n_best > 1:
         return formats.n_best_lines
     if args.tag:
-        return formats.tagged_lines(args.tag)
-    return formats.scored_lines if args.format == "scores" else formats.plain_lines
+        # Empty lines stay empty, so that training leaves their pairs out.
+        return formats.best_lines(lambda best: best.text and f"{args.tag} {best.text}")
+    if args.format == "scores":
+        return formats.best_lines(lambda best: f"{best.score:.4f}\t{best.text}")
+    return formats.best_lines(lambda best: best.text)
 
 
 def print_results(args: Arguments, *lines: str) -> None:

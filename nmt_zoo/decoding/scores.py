@@ -249,13 +249,12 @@ def system_scores(
         of_system = dict(zip(order, results[name], strict=True))
         scored[metric] = (
             f"{name}|{signature}",
-            [_system_score(of_system[number]) for number in range(len(outputs))],
+            [
+                SystemScore(float(result.score), float(result.ci), result.p_value)
+                for _, result in sorted(of_system.items())
+            ],
         )
     return best, scored
-
-
-def _system_score(result):
-    return SystemScore(float(result.score), float(result.ci), result.p_value)
 
 
 def sentence_chrf(outputs: Sequence[str], reference: Sequence[str]) -> list[float]:

@@ -1,6 +1,5 @@
 """Keeps the translations of an interrupted run, so that the same command resumes from them."""
 
-import collections
 import contextlib
 import json
 import os
@@ -48,7 +47,8 @@ class FinishedLines:
 
     def __init__(self, path: str | Path, made_by: dict[str, Any]) -> None:
         self.path = Path(path)
-        self._header = json.dumps({_KIND: {**made_by, "version": _VERSION}}, sort_keys=True)
+        header = json.dumps({_KIND: {**made_by, "version": _VERSION}}, sort_keys=True)
+        self._header = f"{header}\n".encode()
         self._num_added = self._num_replaced = self.num_used = 0
         self._numbers, self._offsets = self._take_over()
         self.num_found = len(self._numbers)
@@ -61,38 +61,35 @@ class FinishedLines:
         """
         numbers, offsets = array("q"), array("q")
         with atomic_path(self.path) as temporary, open(temporary, "wb") as new:
-            new.write(f"{self._header}\n".encode())
-            for number, record in self._earlier():
-                numbers.append(number)
-                offsets.append(new.tell())
-                new.write(record)
+            new.write(self._header)
+            try:
+                for record in self._earlier():
+                    numbers.append(_parsed(record)[0])
+                    offsets.append(new.tell())
+                    new.write(record)
+            except (ValueError, TypeError, OverflowError):
+                print(f"{self.path}: damaged; starting again", file=sys.stderr)
+                numbers, offsets = array("q"), array("q")
+                new.truncate(new.seek(len(self._header)))
         # Of a line whose text changed meanwhile, the last record.
         unique, last = np.unique(np.array(numbers, np.int64)[::-1], return_index=True)
         return unique, np.array(offsets, np.int64)[::-1][last]
 
     def _earlier(self):
-        """Yields the line numbers and the bytes of the complete records of an earlier run."""
+        """Yields the bytes of the complete records of an earlier run."""
         if not self.path.exists():
             return
         with open_source(self.path) as file:
             header = file.readline()
-            if header.endswith(b"\n") and not header.startswith(f'{{"{_KIND}": '.encode()):
-                raise UserError(
-                    f"{self.path}: exists, but was not written by translate.py; move it"
-                )
-            reason = "made by another model, version or with other settings"
-            if header == f"{self._header}\n".encode():
-                try:
-                    collections.deque(map(_parsed, _whole(file)), maxlen=0)
-                    reason = ""
-                except (ValueError, TypeError, OverflowError):
-                    reason = "damaged"
-            if header.endswith(b"\n") and reason:
+            if header == self._header:
+                yield from (record for record in file if record.endswith(b"\n"))
+            elif header.endswith(b"\n"):
+                if not header.startswith(f'{{"{_KIND}": '.encode()):
+                    raise UserError(
+                        f"{self.path}: exists, but was not written by translate.py; move it"
+                    )
+                reason = "made by another model, version or with other settings"
                 print(f"{self.path}: {reason}; starting again", file=sys.stderr)
-            if not reason:
-                file.seek(len(header))
-                for record in _whole(file):
-                    yield _parsed(record)[0], record
 
     def take(self, first: int, lines: Sequence[str]) -> dict[int, list[Translation]]:
         """Returns the earlier translations of a window of lines, by index in `lines`.
@@ -157,11 +154,6 @@ class FinishedLines:
                 f"{self.path} keeps {count:,} translations; run the same command to resume",
                 file=sys.stderr,
             )
-
-
-def _whole(lines):
-    """Yields the lines that have an end."""
-    return (line for line in lines if line.endswith(b"\n"))
 
 
 def _parsed(line):

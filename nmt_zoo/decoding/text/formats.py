@@ -15,33 +15,12 @@ if TYPE_CHECKING:
     from nmt_zoo.decoding.alignment.aligner import Aligner
 
 
-def plain_lines(
-    window: tuple[int, Sequence[str]], results: Sequence[list[Translation]]
-) -> list[str]:
-    """One line for each translation: its text alone."""
-    return [best.text for best, *_ in results]
+def best_lines(line_of: Callable[[Translation], str]) -> Callable[..., list[str]]:
+    """Returns a function of a window and its results: a line for each best translation.
 
-
-def tagged_lines(tag: str) -> Callable[..., list[str]]:
-    """Returns a function as `plain_lines` that writes a tag before each text that is not empty.
-
-    Empty lines stay empty, so that training leaves their pairs out.
+    A window is (number of the first line, counted from 0; the lines).
     """
-    return lambda window, results: [best.text and f"{tag} {best.text}" for best, *_ in results]
-
-
-def scored_lines(
-    window: tuple[int, Sequence[str]], results: Sequence[list[Translation]]
-) -> list[str]:
-    r"""Lines `score \t translation`."""
-    return [f"{best.score:.4f}\t{best.text}" for best, *_ in results]
-
-
-def log_prob_lines(
-    window: tuple[int, Sequence[str]], results: Sequence[list[Translation]]
-) -> list[str]:
-    """One line for each translation: its log-probability alone."""
-    return [f"{best.log_prob:.4f}" for best, *_ in results]
+    return lambda window, results: [line_of(best) for best, *_ in results]
 
 
 def n_best_lines(

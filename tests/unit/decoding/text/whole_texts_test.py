@@ -23,6 +23,8 @@ from tests.integration.models.contract_test import randomised
 from tests.odd_text import ODDITIES
 from tests.tiny import SMALL, Echo, pairs
 
+PLAIN = formats.best_lines(lambda best: best.text)
+
 
 @pytest.fixture(scope="module")
 def translator():
@@ -122,7 +124,7 @@ def test_only_a_text_that_begins_with_many_unknown_lines_is_refused():
     def translated(lines, size=None):
         warnings, written = TranslationWarnings(60, 60, 1, False), []
         text = InputText(reader(lines), "in.en", size)
-        how = {"n_best": 1, "formatted": formats.plain_lines, "warnings": warnings}
+        how = {"n_best": 1, "formatted": PLAIN, "warnings": warnings}
         translate_text(text, translator, Output("", written.extend, 1, {}, False), **how)
         assert len(written) == len(lines) and "one dog" in written
         (warning,) = (r for r in warnings if "without a word that the model knows" in r)
@@ -202,14 +204,14 @@ def test_every_odd_line_has_one_line_of_output_in_every_format(translator, tmp_p
     lines = [line.rstrip("\r") for line in (*ODDITIES.values(), *longest)]
     path = tmp_path / "text"
     path.write_bytes("".join(f"{line}\n" for line in lines).encode())
-    writers = [formats.plain_lines, formats.scored_lines, formats.JsonLines(translator.tokenizer)]
+    writers = [PLAIN, formats.JsonLines(translator.tokenizer)]
     written = [[] for _ in writers]
     with open(path, "rb") as source:
         for window in windows(LiveLines(source, "text").read, 4):
             results = translations(translator, window)
             for found, write in zip(written, writers, strict=True):
                 found += write(window, results)
-    assert [json.loads(line)["source"] for line in written[2]] == lines
+    assert [json.loads(line)["source"] for line in written[1]] == lines
     for found in written:
         assert len(found) == len(lines) and not any("\n" in line for line in found)
     # The model repeats its source, as far as its tokenizer does.
