@@ -502,8 +502,8 @@ def make_translator(
     args: Arguments, models: Models, training_text: TrainingText | None
 ) -> Translator:
     """Returns the `Translator`; reads all files that it needs."""
-    *loaded, directories = models
-    model, tokenizer, _ = loaded
+    model, tokenizer, config, directories = models
+    loaded = model, tokenizer, config
     # Of a line in parts there is one translation.
     split = args.split_sentences if args.n_best == 1 else "never"
     options = {"beam_size": args.beam_size, "compile": args.compile}

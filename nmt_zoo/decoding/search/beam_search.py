@@ -118,15 +118,16 @@ def beam_search(
     """
     wanted, inputs = tf.nest.map_structure(lambda leaf: tf.gather(leaf, rows), (wanted, inputs))
     rules = _rules(options, source_ids, limits, inputs, joints)
+    searched: Any = model
     if options.shortlist is not None:
         width = 2 * options.beam_size + len(options.never)
-        model = Shortlisted(model, options.shortlist, source_ids, width)
-        rules["columns"] = model.tokens
-    setup = Setup(model, options, **rules)
+        searched = Shortlisted(model, options.shortlist, source_ids, width)
+        rules["columns"] = searched.tokens
+    setup = Setup(searched, options, **rules)
     if "wanted_ids" in inputs:
-        context = model.encode_to_score(source_ids, inputs["wanted_ids"])
+        context = searched.encode_to_score(source_ids, inputs["wanted_ids"])
     else:
-        context = model.encode(source_ids)
+        context = searched.encode(source_ids)
     length = tf.maximum(tf.reduce_max(limits), 1)  # The maximum of an empty batch is -2^31.
     unfinished, state = start(setup, context, limits, length, wanted)
     # Two loops, because TensorFlow's executor of small graphs cannot run a conditional in a loop.
