@@ -53,7 +53,8 @@ def model(request):
 @pytest.fixture(autouse=True)
 def eagerly(request):
     """Runs searches without making graphs, which takes longer, but for one with all requests."""
-    tf.config.run_functions_eagerly(not request.node.name.endswith("[transformer_tiny-all]"))
+    parameters = {*re.split(r"[][-]", request.node.name)}
+    tf.config.run_functions_eagerly(not {"transformer_tiny", "all"} <= parameters)
     yield
     tf.config.run_functions_eagerly(False)
 
