@@ -133,3 +133,16 @@ def _end_on_interrupts():
 
     signal.signal(signal.SIGINT, end)
     sys.unraisablehook = end_if_lost
+
+
+def free_graphs() -> None:
+    """Frees graphs that nobody can run any more, with the variables that they use.
+
+    TensorFlow keeps every traced `custom_gradient`, and so its graph, for gradients of the graph;
+    of a graph that is still in use, no further gradient can be taken.
+    """
+    from tensorflow.python.framework.ops import gradient_registry  # Nothing public does the same.
+
+    for name in [name for name in gradient_registry.list() if name.startswith("CustomGradient-")]:
+        del gradient_registry._registry[name]
+    gc.collect()

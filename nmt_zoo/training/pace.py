@@ -7,7 +7,6 @@ are tried. They are chosen once and stored in config.json. A resumed run reads t
 times measured again could give other numbers.
 """
 
-import gc
 import itertools
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -208,7 +207,7 @@ def seconds_an_update(run: Any, duration: float) -> float:
     batches = dataset_of(run.epochs.corpus_of(0), run.epochs.first)
     seconds = time_updates(way, batches, run.options["accumulate_steps"], duration)
     del way
-    gc.collect()  # Two models at once may be too much for an accelerator.
+    process.free_graphs()  # Two models at once may be too much for an accelerator.
     return seconds * max(1.0, run.devices.num_local / num_cores())
 
 
