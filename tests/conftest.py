@@ -79,6 +79,16 @@ def without_locks(monkeypatch):
     monkeypatch.setattr(fcntl, "flock", fail)
 
 
+@pytest.fixture
+def eagerly(request):
+    """Runs functions without tracing them, which is faster for those that are called once."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(not request.node.get_closest_marker("slow"))
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
 @pytest.fixture(autouse=True)
 def _same_seed_for_every_test():
     import keras

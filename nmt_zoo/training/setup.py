@@ -200,7 +200,10 @@ def open_run(run_config: RunConfig) -> Run | None:
     requested = _requested(run_config, text)
     if not (run_config.dry_run or devices.is_chief):
         devices.wait_for_workers(directory, requested)
-        run_config = _as_begun(run_config, directory.config())  # The chief has begun the run.
+        flags = run_config.options.of(FLAG), run_config.settings.of(FLAG)
+        begun = directory.config()  # The chief has begun the run.
+        options, settings = resolve_resumed(begun, *flags, run_config.model_dir)
+        run_config = run_config._replace(options=options, settings=settings)
     options, way, is_new = run_config.options, run_config.way, not directory.exists()
     config = {**requested, "options": way.recorded(dict(options)), **_origin(options, directory)}
     companion = way.companion(directory, config)
@@ -261,13 +264,6 @@ def _requested(run_config, text):
         **teacher.teacher_weights(options),
         "options": run_config.way.recorded(dict(options)),
     }
-
-
-def _as_begun(run_config, begun):
-    """Returns what is asked for as a request to resume the run of a configuration."""
-    flags = run_config.options.of(FLAG), run_config.settings.of(FLAG)
-    options, settings = resolve_resumed(begun, *flags, run_config.model_dir)
-    return run_config._replace(options=options, settings=settings)
 
 
 def _origin(options, directory):

@@ -78,9 +78,9 @@ class OneDevice:
         """Returns an iterable of the batches of an `EpochPlan`, from number `first` on."""
         return dataset_of(corpus, plan, first)
 
-    def all_batches(self, taken: list) -> list:
+    def all_batches(self, group: list) -> list:
         """Returns the batches of all devices that some elements of `batches` stand for."""
-        return taken
+        return group
 
     def read_requests(self, values: dict[str, tuple]) -> dict[str, tuple]:
         """Applies the requests to stop among the results of a step; returns the other results."""

@@ -175,8 +175,8 @@ class Replicas(OneDevice):
             batches = [next(left) for _ in of_step[local]]
             yield Share(batches, weight[local], plan.select(of_step[weight > 0]), corpus)
 
-    def all_batches(self, taken: list) -> list:
-        return [batch for share in taken for batch in dataset_of(share.corpus, share.plan)]
+    def all_batches(self, group: list) -> list:
+        return [batch for share in group for batch in dataset_of(share.corpus, share.plan)]
 
     def read_requests(self, values: dict[str, tuple]) -> dict[str, tuple]:
         values = dict(values)
@@ -241,7 +241,7 @@ class _ReadOnlyDirectory(ModelDirectory):
     def best_state(self) -> Any:
         return read_archive(self.best_path)[1] if self.best_path.exists() else None
 
-    def keep_bad_batches(self, step: int, taken: Any, state: dict[str, Any]) -> Any:
+    def keep_bad_batches(self, step: int, batches: Any, state: dict[str, Any]) -> Any:
         return self.bad_batch_folder
 
     save_checkpoint = write_best = rewind_metrics = append_metrics = _do_nothing

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nmt_zoo.training.validation.averages import most_tries
+from nmt_zoo.training.loop.ending import most_tries
 
 _SHARE = 0.05  # Of the time, for averages, and for the choice of the length penalty.
 _LEAST_SECONDS = 20.0  # For the choice of the length penalty, if the run has no time limit.

@@ -43,7 +43,7 @@ class Trainer:
     def __post_init__(self):
         self.best = BestWeights(self.directory, self.way, self.options["keep_best_by"])
         self.variables = self.way.variables()
-        self.taken = None  # The last step, until it is counted: (number, batches, values).
+        self.last_step = None  # The last step, until it is counted: (number, batches, values).
         self.saved = None  # Of the newest checkpoint: (step, step of the last validation).
         self.saved_at = None  # `time.monotonic()` of the newest checkpoint.
         self.again_at = None  # Step whose validation is repeated, because best.npz was lost.
@@ -172,7 +172,7 @@ class Trainer:
             state["step"] += 1
             state["batch"] += len(group) * self.devices.num_replicas
             state["seconds"] = self.limits.seconds()
-            self.taken = state["step"], group, values
+            self.last_step = state["step"], group, values
             self.progress.update(1, **self.log.shown)
             if state["step"] % options["log_every_steps"] == 0:
                 self._count()
@@ -194,24 +194,24 @@ class Trainer:
 
     def _count(self):
         """Adds the values of the last step to the sums, or handles it as skipped."""
-        if self.taken is None:
+        if self.last_step is None:
             return
-        (step, taken, values), self.taken = self.taken, None
+        (step, group, values), self.last_step = self.last_step, None
         values = self.devices.read_requests(values)
         skipped, _ = values.pop("skipped", (0.0, 1.0))
         if float(skipped):
-            self._skip(step, taken, values)
+            self._skip(step, group, values)
             return
         self.state["skipped_in_a_row"] = 0
         self.log.add(values)
 
-    def _skip(self, step, taken, values):
+    def _skip(self, step, group, values):
         self._check_finite(self.variables)
         state = self.state
         state["skipped_steps"] += 1
         state["skipped_in_a_row"] += 1
         values = {name: float(amount / count) for name, (amount, count) in values.items()}
-        batches = self.devices.all_batches(taken)
+        batches = self.devices.all_batches(group)
         path = self.directory.keep_bad_batches(
             step, batches, {name: str(value) for name, value in values.items()}
         )
@@ -226,8 +226,8 @@ class Trainer:
             )
 
     def _advice(self):
-        anything = self.saved or self.best.figures is not None
-        return ("everything saved is still good: " if anything else "") + ADVICE
+        is_any_saved = self.saved or self.best.figures is not None
+        return ("everything saved is still good: " if is_any_saved else "") + ADVICE
 
     def _check_finite(self, variables):
         for name, variable in variables.items():

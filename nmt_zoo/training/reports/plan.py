@@ -14,7 +14,7 @@ from nmt_zoo.training import pace
 from nmt_zoo.training.reports import memory
 from nmt_zoo.training.setup import Run
 
-_TIMED = 3.0  # Seconds that a plan spends on timing updates.
+_TIMED = 3.0  # Seconds that a plan spends on timing the pipeline, and updates.
 _BYTES_PER_PARAMETER = 16  # Weight, gradient and the two moments of Adam, float32.
 
 
@@ -25,20 +25,28 @@ def report(
     plan: EpochPlan,
     *,
     num_parameters: int,
-    seconds: float = 3.0,
 ) -> Iterator[str]:
     """Describes the first epoch of training in batches by gradient, in lines for people.
 
-    `plan` is made with `batching`; the pipeline is timed for `seconds`.
+    `plan` is made with `batching`.
     """
     yield from describe(corpus, tokenizer, batching, plan)
     lengths = corpus.source.lengths, corpus.target.lengths
     yield from _shapes(plan, plan.padded_shapes(*lengths))
     largest = largest_shape(plan, *lengths)
     yield "largest batch: {:,} rows of {:,} source and {:,} target tokens".format(*largest)
-    yield from _memory(corpus, plan, num_parameters)
-    yield from _rate(corpus, plan, seconds)
-    yield from examples(corpus, tokenizer, plan)
+    ids = sum(array.nbytes for side in corpus for array in side)
+    planning = plan.rows.nbytes * 8  # Lengths, their order, and copies while they are sorted.
+    yield (
+        f"memory of the host: {in_words(ids)} mapped from files, {in_words(planning)} to plan an "
+        "epoch"
+    )
+    yield (
+        f"memory of the device: {in_words(num_parameters * _BYTES_PER_PARAMETER)} for weights, "
+        "gradients and Adam; the activations of the layers come on top"
+    )
+    yield _rate(corpus, plan)
+    yield from _examples(corpus, tokenizer, plan)
 
 
 def _shapes(plan, shapes):
@@ -51,41 +59,25 @@ def _shapes(plan, shapes):
         yield f"    {rows:,} x {source} x {target}: {count:,}"
 
 
-def _memory(corpus, plan, num_parameters):
-    ids = sum(array.nbytes for side in corpus for array in side)
-    planning = plan.rows.nbytes * 8  # Lengths, their order, and copies while they are sorted.
-    yield (
-        f"memory of the host: {in_words(ids)} mapped from files, {in_words(planning)} to plan an "
-        "epoch"
-    )
-    yield (
-        f"memory of the device: {in_words(num_parameters * _BYTES_PER_PARAMETER)} for weights, "
-        "gradients and Adam; the activations of the layers come on top"
-    )
-
-
-def _rate(corpus, plan, seconds):
-    start = time.monotonic()
-    took, count = 0.0, 0
+def _rate(corpus, plan):
+    start, took, count = time.monotonic(), 0.0, 0
     for batch in dataset_of(corpus, plan):
         count += 1
         batch["target_ids"].shape  # noqa: B018 - a batch is there once its shape is
         took = time.monotonic() - start
-        if took > seconds:
+        if took > _TIMED:
             break
     rows = plan.rows[: plan.batch_sizes[:count].sum()]
     tokens = corpus.target.lengths[rows].sum(dtype=np.int64)
-    yield (
+    return (
         f"the pipeline alone: {tokens / took:,.0f} target tokens/s "
         f"({count:,} batches in {took:.1f} s)"
     )
 
 
-def examples(
-    corpus: EncodedCorpus, tokenizer: Tokenizer, plan: EpochPlan, count: int = 3
-) -> Iterator[str]:
-    """Yields lines that show some pairs of the plan, as text and as pieces."""
-    rows = np.unique(plan.rows[np.linspace(0, plan.rows.size - 1, count).astype(np.int64)])
+def _examples(corpus, tokenizer, plan):
+    """Yields lines that show three pairs of the plan, as text and as pieces."""
+    rows = np.unique(plan.rows[np.linspace(0, plan.rows.size - 1, 3).astype(np.int64)])
     for row in rows:
         yield f"pair {row:,}:"
         for side, vocabulary in zip(corpus, (tokenizer.source, tokenizer.target), strict=True):
@@ -107,21 +99,14 @@ def lines_of(run: Run) -> Iterator[str]:
     corpus = epochs.corpus_of(0)
     if not run.way.takes_batches:
         yield from run.way.describe(run)
-        yield from examples(corpus, run.tokenizer, epochs.first)
+        yield from _examples(corpus, run.tokenizer, epochs.first)
         return
     way = pace.on_trial(run)
     count = way.model.count_params()
     yield from report(corpus, run.tokenizer, epochs.batching, epochs.first, num_parameters=count)
-    batches = dataset_of(corpus, epochs.first)
-    seconds = pace.time_updates(way, batches, run.options["accumulate_steps"], _TIMED)
-    yield from _duration(run, seconds)
-    lengths = [side.lengths for side in corpus]
-    yield from memory.report(way, largest_shape(epochs.first, *lengths))
-
-
-def _duration(run, seconds):
-    """Yields lines about the time that training takes, with `seconds` for an update."""
-    epoch = seconds * run.epochs.num_updates(run.options["accumulate_steps"])
+    batches, accumulate_steps = dataset_of(corpus, epochs.first), run.options["accumulate_steps"]
+    seconds = pace.time_updates(way, batches, accumulate_steps, _TIMED)
+    epoch = seconds * epochs.num_updates(accumulate_steps)
     yield f"time: about {seconds:.3g} s per update on one device, {epoch:,.0f} s per epoch"
     if count := run.options["max_steps"]:
         minutes = count * seconds / 60
@@ -129,3 +114,5 @@ def _duration(run, seconds):
     if minutes := run.options["max_minutes"]:
         count = 60 * minutes / epoch
         yield f"    --max_minutes={minutes:g} is time for about {count:.2g} epochs, less validation"
+    lengths = [side.lengths for side in corpus]
+    yield from memory.report(way, largest_shape(epochs.first, *lengths))

@@ -1,5 +1,7 @@
 """Tests of the pace of a new run: warm-up, validation and saving."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from nmt_zoo.configuration.recipes import TextSize
@@ -102,3 +104,17 @@ def test_what_was_chosen_is_said_with_its_reason():
         "--save_every_steps=20 instead of 500"
     )
     assert not pace.report({"warmup_steps": 1000}, SMALL, outlook)
+
+
+@pytest.mark.parametrize(
+    ("plain", "half", "precision"), [(0.9, 0.5, "bfloat16"), (0.55, 0.5, "float32")]
+)
+def test_bfloat16_is_chosen_only_if_it_is_clearly_faster(
+    plain, half, precision, monkeypatch, capsys
+):
+    run = SimpleNamespace(with_options=lambda _, precision: {"float32": plain}.get(precision, half))
+    monkeypatch.setattr(pace, "why_untimed", lambda run: "")
+    monkeypatch.setattr(pace, "seconds_an_update", lambda seconds, duration: seconds)
+    assert pace.choose_precision(run, 1.0) == (precision, plain if precision == "float32" else half)
+    gain = f"bfloat16 is {plain / half:.2f} times as fast as float32 here"
+    assert f"precision: {precision}; {gain}" in capsys.readouterr().out

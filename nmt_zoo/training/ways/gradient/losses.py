@@ -158,12 +158,9 @@ def groups_of(count: tf.Tensor, logits: int) -> tf.Tensor:
     return (count + rows - 1) // rows
 
 
-def in_groups(x: tf.Tensor, groups: tf.Tensor, axes: int = 2) -> tf.Tensor:
-    """Splits `[B, T, ...]`, or `[tokens, ...]` if `axes` is 1, into `[groups, tokens, ...]`.
-
-    Zeros fill the last group.
-    """
-    shape = x.shape[axes:]
+def in_groups(x: tf.Tensor, groups: tf.Tensor) -> tf.Tensor:
+    """Splits `[B, T, ...]` into `[groups, tokens, ...]`; zeros fill the last group."""
+    shape = x.shape[2:]
     x = tf.reshape(x, [-1, *shape])
     count = tf.shape(x)[0]
     rows = (count + groups - 1) // tf.maximum(groups, 1)

@@ -16,25 +16,6 @@ PRECISIONS = {
     "float16": "mixed_float16",
 }
 
-# Least gain in speed for which --precision=auto takes bfloat16. The speed of a few updates is known
-# to several percent only, and a smaller gain is not worth the coarser numbers.
-LEAST_GAIN = 1.15
-
-
-def faster(seconds: dict[str, float]) -> str:
-    """Returns --precision=auto's choice of "float32" or "bfloat16", by seconds of an update."""
-    gain = seconds["float32"] / seconds["bfloat16"]
-    return "bfloat16" if gain >= LEAST_GAIN else "float32"
-
-
-def comparison(precision: str, seconds: dict[str, float]) -> str:
-    """Returns a line that names the precision of a run, and compares the `seconds` of `faster`."""
-    plain, half = seconds["float32"], seconds["bfloat16"]
-    return (
-        f"precision: {precision}; bfloat16 is {plain / half:.2f} times as fast as float32 here "
-        f"({half:.3g} s per update instead of {plain:.3g} s)"
-    )
-
 
 class LossScale:
     """Dynamic loss scaling, section 3.2: the scale is as large as possible without overflow.

@@ -7,19 +7,13 @@ import keras
 from keras import ops
 
 
-@keras.saving.register_keras_serializable("nmt_zoo")
 class Constant(keras.optimizers.schedules.LearningRateSchedule):
     """Linear warm-up, then a constant rate: `peak * min(s / w, 1)` at step s = 1, 2, ...
 
     `warmup_steps` is w, at least 1, which means no warm-up.
-
-    Raises:
-        ValueError: `warmup_steps` is below 1.
     """
 
     def __init__(self, peak: float, warmup_steps: int):
-        if warmup_steps < 1:
-            raise ValueError(f"warmup_steps must be at least 1, found {warmup_steps}")
         self.peak = peak
         self.warmup_steps = warmup_steps
 
@@ -32,11 +26,7 @@ class Constant(keras.optimizers.schedules.LearningRateSchedule):
         """Returns the factor on the peak after warm-up; it is 1 at the last step of warm-up."""
         return ops.ones_like(step)
 
-    def get_config(self) -> dict[str, Any]:
-        return {"peak": self.peak, "warmup_steps": self.warmup_steps}
 
-
-@keras.saving.register_keras_serializable("nmt_zoo")
 class InverseSquareRoot(Constant):
     """Linear warm-up, then decay with the inverse square root of the step.
 
@@ -51,16 +41,11 @@ class InverseSquareRoot(Constant):
 class _Decay(Constant):
     """Warm-up, then a decay that ends with update n, `decay_steps`; the rate is 0 after it.
 
-    Raises:
-        ValueError: `decay_steps` is below `warmup_steps`.
+    `decay_steps` are at least `warmup_steps`.
     """
 
     def __init__(self, peak, warmup_steps, decay_steps):
         super().__init__(peak, warmup_steps)
-        if decay_steps < warmup_steps:
-            raise ValueError(
-                f"decay_steps must be at least warmup_steps, {warmup_steps}, found {decay_steps}"
-            )
         self.decay_steps = decay_steps
 
     def _left(self, step):
@@ -68,11 +53,7 @@ class _Decay(Constant):
         end = self.decay_steps + 1.0
         return ops.clip((end - step) / (end - self.warmup_steps), 0.0, 1.0)
 
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "decay_steps": self.decay_steps}
 
-
-@keras.saving.register_keras_serializable("nmt_zoo")
 class Linear(_Decay):
     """Linear warm-up, linear decay: `peak * min(s / w, (n + 1 - s) / (n + 1 - w))`."""
 
@@ -80,7 +61,6 @@ class Linear(_Decay):
         return self._left(step)
 
 
-@keras.saving.register_keras_serializable("nmt_zoo")
 class Cosine(_Decay):
     """Linear warm-up, then half a cosine; Loshchilov and Hutter 2017, equation 5, no restarts.
 
@@ -91,7 +71,6 @@ class Cosine(_Decay):
         return (1 - ops.cos(math.pi * self._left(step))) / 2
 
 
-@keras.saving.register_keras_serializable("nmt_zoo")
 class Plateau(Constant):
     """Linear warm-up, then a constant rate, reduced whenever validation stops improving.
 
@@ -116,9 +95,6 @@ class Plateau(Constant):
     def variables(self) -> dict[str, Any]:
         """Returns name -> variable, for the checkpoint."""
         return {"schedule/reduction": self.reduction}
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "patience": self.patience, "factor": self.factor}
 
 
 SCHEDULES = {

@@ -12,6 +12,8 @@ from nmt_zoo.training.ways.gradient.teacher import Teacher
 from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
 from tests.tiny import SMALL, small_settings
 
+pytestmark = pytest.mark.usefixtures("eagerly")
+
 PAD = 0
 TARGET = np.array([[5, 2, 6, 3], [4, 3, 0, 0]], np.int32)
 REAL = (TARGET != PAD)[..., None]
@@ -116,15 +118,15 @@ def test_a_teacher_reads_the_tokens_that_its_student_does_not_see(batch):
     np.testing.assert_allclose(loss, expected, rtol=1e-3)
 
 
-@pytest.mark.slow
-def test_a_student_comes_to_predict_what_its_teacher_predicts(batch):
+def test_a_student_comes_nearer_to_its_teachers_and_leaves_them_as_they_are(batch):
     keras.utils.set_random_seed(5)
     members = [models.create("attention_ibm2", 11, 11, width=8) for _ in range(2)]
     members.append(models.create("transformer_tiny", 11, 11, **{**SMALL, "dropout": 0.5}))
     teacher = Ensemble(members)
     before = [w.numpy() for w in teacher.weights]
     update = distilled("transformer_tiny", 1.0, teacher)
-    losses = [update.step(batch)["loss"][0].numpy() for _ in range(150)]
-    assert losses[-1] < 0.2 * losses[0] and min(losses) > -1e-5
+    update.optimizer = keras.optimizers.SGD(0.1)
+    losses = [update.step(batch)["loss"][0].numpy() for _ in range(3)]
+    assert losses[0] > losses[1] > losses[2] > 0
     for weight, value in zip(teacher.weights, before, strict=True):
         np.testing.assert_array_equal(weight, value)

@@ -6,10 +6,11 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo import models
-from nmt_zoo.training.ways.gradient.adam import adam
 from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.gradient.guided_alignment import Guide, cross_entropy
 from tests.tiny import SMALL, small_settings
+
+pytestmark = pytest.mark.usefixtures("eagerly")
 
 PAD, V = 0, 11
 BATCH = {
@@ -81,8 +82,9 @@ def gradients(update):
     return np.concatenate([np.ravel(g) for g in found]), sums.numpy()
 
 
-@pytest.mark.parametrize("r_drop", [0.0, 5.0])
-@pytest.mark.parametrize("preset", GUIDED)
+@pytest.mark.parametrize(
+    ("preset", "r_drop"), [*((preset, 0.0) for preset in GUIDED), ("transformer_tiny", 5.0)]
+)
 def test_the_loss_adds_the_attention_that_aligns_to_the_loss_of_words(preset, r_drop, aligner):
     plain, guided = (
         update_of(preset, guide, r_drop=r_drop) for guide in (None, Guide(aligner, 0.7))
@@ -124,23 +126,10 @@ def test_only_the_first_head_of_the_last_layer_but_one_is_guided(aligner):
     assert not any(np.any(c) for name, c in changed.items() if name.startswith("decoder/layer_2"))
 
 
-@pytest.mark.slow
-def test_updates_teach_the_attention_and_leave_the_guide_as_it_is(aligner):
+def test_an_update_leaves_the_guide_as_it_is(aligner):
     before = [np.array(weight) for weight in aligner.weights]
-    keras.utils.set_random_seed(0)
-    model = models.create("transformer_tiny", V, V, **GUIDED["transformer_tiny"])
-    optimizer = adam(learning_rate=0.01, warmup_steps=1, schedule="constant")
-    update = Gradient(model, optimizer, guide=Guide(aligner, 1.0))
-
-    def distance():
-        ids = BATCH["source_ids"], BATCH["target_ids"]
-        gap = np.abs(model.align(*ids).numpy() - aligner.align(*ids).numpy())
-        return (gap.sum(-1) * REAL).sum() / (2 * REAL.sum())
-
-    first = distance()
-    for _ in range(60):
-        update.step(BATCH)
-    assert distance() < 0.1 < first / 2
+    update = update_of(guide=Guide(aligner, 1.0))
+    update.step(BATCH)
     for weight, value in zip(aligner.weights, before, strict=True):
         np.testing.assert_array_equal(weight, value)
     assert not any("table" in name for name in update.variables())

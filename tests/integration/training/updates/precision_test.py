@@ -11,7 +11,7 @@ from nmt_zoo import models
 from nmt_zoo.models.layers.transformer_layers import LayerNorm
 from nmt_zoo.training.ways.gradient.adam import adam
 from nmt_zoo.training.ways.gradient.gradient import Gradient
-from nmt_zoo.training.ways.gradient.precision import PRECISIONS, LossScale, comparison, faster
+from nmt_zoo.training.ways.gradient.precision import PRECISIONS, LossScale
 from tests.integration.models.contract_test import CASES, RATES, TARGET_VOCAB, source_vocab
 
 WAYS = {
@@ -154,16 +154,6 @@ def test_what_the_scale_is_no_reason_of_is_no_overflow(first, loss):
     scale = LossScale(first=first)
     assert not float(scale.adapt(tf.constant(False), tf.constant(loss)))
     assert float(scale.scale) == first
-
-
-def test_bfloat16_is_chosen_only_if_it_is_clearly_faster():
-    assert faster({"float32": 0.9, "bfloat16": 0.5}) == "bfloat16"
-    assert faster({"float32": 0.55, "bfloat16": 0.5, "float16": 0.1}) == "float32"
-    assert faster({"float32": 0.5, "bfloat16": 0.9}) == "float32"
-    assert comparison("float16", {"float32": 0.9, "bfloat16": 0.5}) == (
-        "precision: float16; bfloat16 is 1.80 times as fast as float32 here (0.5 s per update "
-        "instead of 0.9 s)"
-    )
 
 
 def test_a_layer_norm_is_found_in_float32():

@@ -166,8 +166,7 @@ def values_and_gradients(
 
 
 @pytest.mark.parametrize("rows", [1, 3, 100])
-@pytest.mark.parametrize("label_smoothing", [0.0, 0.3])
-@pytest.mark.parametrize("bias", [BIAS, None], ids=["bias", "no bias"])
+@pytest.mark.parametrize(("label_smoothing", "bias"), [(0.3, BIAS), (0.0, None)])
 @pytest.mark.parametrize("form", FORMS)
 def test_projected_loss_and_its_gradients_are_those_of_the_logits(
     rows, label_smoothing, bias, form, monkeypatch

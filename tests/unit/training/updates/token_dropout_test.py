@@ -13,6 +13,8 @@ from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
 from tests.tiny import SMALL
 
+pytestmark = pytest.mark.usefixtures("eagerly")
+
 ROWS, WIDTH = 400, 30
 
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from nmt_zoo.training.validation.averages import most_tries, try_averages
+from nmt_zoo.training.loop.ending import most_tries, try_averages
 
 
 def tried(steps, score, most=None):
