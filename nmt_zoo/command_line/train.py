@@ -251,7 +251,7 @@ def run_config(flags: Arguments) -> setup.RunConfig:
         options=options,
         dataset=dataset,
         splits=splits,
-        given=given or splits,
+        whole_splits=given or splits,
         model_dir=flags.model_dir[0],
         data_dir=flags.data_dir,
         distribution=flags.distribution,

@@ -15,12 +15,12 @@ from nmt_zoo.model_directory.directory import ModelDirectory
 
 
 def inherit(
-    path: str, model: keras.Model, given: dict[str, Any], given_settings: dict[str, Any]
+    path: str, model: keras.Model, user_options: dict[str, Any], user_settings: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the options and settings that a new run inherits from the model it starts from.
 
-    `path` is that model's directory, `model` a preset name; options and settings are those that
-    the user gave. The options are those of the vocabulary, and copy_share.
+    `path` is that model's directory, `model` a preset name; `user_options` and `user_settings` are
+    those that the user gave. The options returned are those of the vocabulary, and copy_share.
 
     Raises:
         UserError: there is no model directory, or its model, vocabulary or settings differ from
@@ -39,16 +39,16 @@ def inherit(
         )
     options = {name: config["options"][name] for name in VOCABULARY}
     fixed = options
-    if given.get("new_vocabulary"):
+    if user_options.get("new_vocabulary"):
         options = {**options, "vocab_file": ""}
         fixed = {"tokenizer": config["options"]["tokenizer"]}  # Pieces of another kind differ.
     settings = models.preset_settings(model, **config["settings"])
     # Dropout has no weights, and another rate may suit the new text.
     settings = {name: value for name, value in settings.items() if "dropout" not in name}
-    of_vocabulary, of_model = changes(fixed, given), changes(settings, given_settings)
+    of_vocabulary, of_model = changes(fixed, user_options), changes(settings, user_settings)
     if of_vocabulary or of_model:
         remedy = "leave these flags out"
-        if not (of_model or given.get("new_vocabulary")):
+        if not (of_model or user_options.get("new_vocabulary")):
             remedy += ", or add --new_vocabulary to make another vocabulary of the same kind"
         raise UserError(
             f"--init_from={path}: vocabulary and settings come from that model, but "

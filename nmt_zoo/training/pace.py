@@ -46,10 +46,10 @@ def undecided(options: Settled) -> list[str]:
     takes_batches = WAYS[options["update"]].takes_batches
     if not takes_batches or set(NAMES) & set(options.of(CORPUS)):
         return []
-    given = options.of(FLAG)
-    names = [name for name in NAMES if name not in given]
+    flags = options.of(FLAG)
+    names = [name for name in NAMES if name not in flags]
     # The fall of the rate follows from --max_steps, or else from the time.
-    if options["max_minutes"] and not {"decay_steps", "max_steps"} & set(given):
+    if options["max_minutes"] and not {"decay_steps", "max_steps"} & set(flags):
         names += ["decay_steps"] * BY_NAME["decay_steps"].applies(options)
     return names
 

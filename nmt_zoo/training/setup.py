@@ -52,7 +52,7 @@ class RunConfig(NamedTuple):
     options: Settled  # of training
     dataset: str  # name of a corpus, or "files"
     splits: dict[str, Any]  # {"train": `Split`, "valid": `Split`}
-    given: dict[str, Any]  # the texts before parts of the training text are held out, as `splits`
+    whole_splits: dict[str, Any]  # as `splits`, before parts of the training text are held out
     model_dir: str
     data_dir: str  # folder of the caches
     distribution: str = "none"  # of `training.devices.strategies.KINDS`
@@ -130,9 +130,9 @@ def resolve_resumed(
         may_change.discard("bleu_lines")  # BLEU on other lines could not be compared.
     fixed = {name: both for name, both in changed.items() if name not in may_change}
     check_unchanged(model_dir, {**fixed, **resolved_settings.changed(FLAG)})
-    kept = [name for name in resolved.changed(BEGUN) if resolved.source(name) == BEGUN]
-    if kept:
-        shown = ", ".join(f"--{name}={resolved[name]}" for name in kept)
+    from_begin = [name for name in resolved.changed(BEGUN) if resolved.source(name) == BEGUN]
+    if from_begin:
+        shown = ", ".join(f"--{name}={resolved[name]}" for name in from_begin)
         print(f"options as when the run began: {shown}", flush=True)
     return resolved, resolved_settings
 
@@ -302,7 +302,10 @@ def _check_new_run(run_config, directory, is_chief):
     directory.check_free()
     if is_chief:
         print_faults(
-            run_config.model, run_config.given, options, is_dataset=run_config.dataset != "files"
+            run_config.model,
+            run_config.whole_splits,
+            options,
+            is_dataset=run_config.dataset != "files",
         )
 
 

@@ -128,10 +128,10 @@ def read_cluster(text: str) -> tuple[int, int]:
         order = [(kind, i) for kind, hosts in addresses.items() for i in range(len(hosts))]
         return len(order), order.index((task["type"], int(task["index"])))
     except (ValueError, KeyError, TypeError, AttributeError):
-        found = f"found {text!r}" if text else "it is not set"
+        reason = f"found {text!r}" if text else "it is not set"
         raise UserError(
             "--distribution=multi_worker: TF_CONFIG must list the workers and the index of this "
-            f"one: {found}; expected something like {example}"
+            f"one: {reason}; expected something like {example}"
         ) from None
 
 

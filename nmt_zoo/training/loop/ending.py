@@ -51,8 +51,8 @@ class Ending:
         if evaluation is None:
             return None
         last_step = self.trainer.state["step"]
-        kept = self.best.offer(arrays, evaluation, last_step, averaged_steps=steps)
-        verdict = "kept as the best" if kept else "not better than best.npz, not kept"
+        is_kept = self.best.offer(arrays, evaluation, last_step, averaged_steps=steps)
+        verdict = "kept as the best" if is_kept else "not better than best.npz, not kept"
         which = ", ".join(f"{step:,}" for step in steps)
         self.say(f"average of {len(steps)} checkpoints ({which}): {evaluation}; {verdict}")
         better = evaluation.is_better(best and best.figures(), self.best.by)

@@ -254,12 +254,12 @@ class Trainer:
             elif not is_again:
                 state["evaluations_since_best"] += 1
             weights = model_arrays(self.way.model)
-            kept = self.best.offer(weights, evaluation, state["step"])
+            is_kept = self.best.offer(weights, evaluation, state["step"])
         if not is_again:
             self.way.after_validation(state["evaluations_since_best"])
         state["evaluated_step"] = state["step"]
         self.log.validation(evaluation)
-        verdict = self._verdict(evaluation, better, kept)
+        verdict = self._verdict(evaluation, better, is_kept)
         self.progress.say(
             f"step {state['step']:,}, epoch {self.log.epoch()}: {evaluation}{verdict}"
         )
@@ -271,11 +271,11 @@ class Trainer:
         self.log.leave_out(self.limits.validation)
         state["seconds"] = self.limits.seconds()
 
-    def _verdict(self, evaluation, better, kept):
+    def _verdict(self, evaluation, better, is_kept):
         """Returns how a validation compares with those before, as the end of a printed line."""
-        if kept and not self.best.are_judged:
+        if is_kept and not self.best.are_judged:
             return "; kept, as the last weights"
-        if kept or (better and self._is_best(evaluation)):
+        if is_kept or (better and self._is_best(evaluation)):
             if evaluation.is_zero(self.best.by):
                 return ", best so far by perplexity, which decides until BLEU is above 0"
             return ", best so far"

@@ -470,17 +470,24 @@ def test_restore_assigns_nothing_unless_everything_fits(directory):
         assert all(np.array_equal(b, w.numpy()) for b, w in zip(before, model.weights, strict=True))
 
 
-def test_evaluation_is_the_perplexity_a_token_and_sacrebleu_of_greedy_output(
-    transformer_directory, corpus, tokenizer, text
-):
-    model = transformer_directory.new_model()
+@pytest.fixture(scope="module")
+def evaluating(tokenizer):
+    """The update of a model that is not trained, and its greedy translator."""
+    sizes = len(tokenizer.source), len(tokenizer.target)
+    model = models.create("attention_ibm2", *sizes, width=16, max_positions=8)
     update = Gradient(model, adam(learning_rate=1e-3, warmup_steps=10))
-    translator = Translator.of(model, tokenizer, beam_size=1)
+    return update, Translator.of(model, tokenizer, beam_size=1)
+
+
+def test_evaluation_is_the_perplexity_a_token_and_sacrebleu_of_greedy_output(
+    evaluating, corpus, tokenizer, text
+):
+    update, translator = evaluating
     found = Evaluator(update, translator, corpus, *text, max_tokens=64)()
 
     total = tokens = 0
     signature = [tf.TensorSpec([None, None], tf.int32)] * 2
-    score = tf.function(model.score, input_signature=signature, autograph=False)
+    score = tf.function(update.model.score, input_signature=signature, autograph=False)
     for source, target in zip(*text, strict=True):
         source_ids = np.array(tokenizer.source.encode([source]), np.int32)
         target_ids = np.array(tokenizer.target.encode([target]), np.int32)
@@ -490,15 +497,6 @@ def test_evaluation_is_the_perplexity_a_token_and_sacrebleu_of_greedy_output(
     outputs = [best[0].text for best in translator.translate(text[0])]
     bleu = sacrebleu.corpus_bleu(outputs, [text[1]], force=True)
     assert found.bleu == pytest.approx(bleu.score)
-
-
-@pytest.fixture(scope="module")
-def evaluating(tokenizer):
-    """The update of a model that is not trained, and its greedy translator."""
-    sizes = len(tokenizer.source), len(tokenizer.target)
-    model = models.create("attention_ibm2", *sizes, width=16, max_positions=8)
-    update = Gradient(model, adam(learning_rate=1e-3, warmup_steps=10))
-    return update, Translator.of(model, tokenizer, beam_size=1)
 
 
 def test_lines_without_a_reference_are_not_translated(evaluating, corpus, text):

@@ -55,17 +55,17 @@ def make_teacher(options: dict[str, Any]) -> Teacher | None:
     return Teacher(model, options["teacher_weight"])
 
 
-def vocabulary_options(teacher: str, given: dict[str, Any]) -> dict[str, Any]:
+def vocabulary_options(teacher: str, user_options: dict[str, Any]) -> dict[str, Any]:
     """Returns the options of the vocabulary that a run takes from its teacher.
 
-    `teacher` has directories of models, separated by commas; `given` is what the user gave.
+    `teacher` has directories of models, separated by commas; the user gave `user_options`.
 
     Raises:
         UserError: there is no such directory, or the user asks for another vocabulary.
     """
     config = model_directories(teacher)[0].config()
     options = {name: config["options"][name] for name in VOCABULARY}
-    if changed := fine_tuning.changes(options, given):
+    if changed := fine_tuning.changes(options, user_options):
         raise UserError(
             f"--teacher={teacher}: the vocabulary comes from that model, but "
             f"{', '.join(changed)}; leave these flags out"

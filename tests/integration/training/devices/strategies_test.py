@@ -2,9 +2,6 @@
 
 import itertools
 import json
-import os
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -12,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo import models
+from nmt_zoo.common import process
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.resolver import options_of
@@ -23,7 +21,6 @@ from nmt_zoo.training.devices.strategies import read_cluster, start_devices
 from nmt_zoo.training.ways.gradient.adam import adam
 from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
-from tests.running import ROOT
 from tests.tiny import SMALL
 
 pytestmark = pytest.mark.replicas
@@ -188,22 +185,12 @@ def test_the_chief_is_the_first_worker():
         assert read_cluster(json.dumps({"cluster": cluster, "task": task})) == (3, number)
 
 
-# The threads of an operation can be chosen only before TensorFlow starts.
-THREADS = """
-from nmt_zoo.common import process
-process.start()
-import tensorflow as tf
-from nmt_zoo.configuration.resolver import options_of
-from nmt_zoo.training.devices.strategies import start_devices
-start_devices(options_of("transformer_tiny", "demo", {}), "mirrored", 2)
-print(tf.config.threading.get_intra_op_parallelism_threads())
-"""
-
-
-def test_replicas_share_the_cores_of_a_processor():
-    env = {name: value for name, value in os.environ.items() if name != "TF_NUM_INTRAOP_THREADS"}
-    threads = subprocess.check_output([sys.executable, "-c", THREADS], env=env, cwd=ROOT)
-    assert int(threads) == max(num_cores() // 2, 1)
+def test_replicas_share_the_cores_of_a_processor(monkeypatch):
+    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
+    monkeypatch.setattr(process, "start_tensorflow", lambda threads, before: threads)
+    options = options_of("transformer_tiny", "demo", {})
+    assert start_devices(options, "mirrored", 2) == max(num_cores() // 2, 1)
+    assert start_devices(options, "none") == 0
 
 
 UNFIT = {
