@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from nmt_zoo.common.memory import in_words
-from nmt_zoo.data_pipeline.batching import Batching, EpochPlan, largest_shape
-from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.data_pipeline.batching import largest_shape
 from nmt_zoo.data_pipeline.pipeline import dataset_of, describe
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.training import pace
+from nmt_zoo.training.corpus.epochs import Epochs
 from nmt_zoo.training.reports import memory
 from nmt_zoo.training.setup import Run
 
@@ -18,19 +18,10 @@ _TIMED = 3.0  # Seconds that a plan spends on timing the pipeline, and updates.
 _BYTES_PER_PARAMETER = 16  # Weight, gradient and the two moments of Adam, float32.
 
 
-def report(
-    corpus: EncodedCorpus,
-    tokenizer: Tokenizer,
-    batching: Batching,
-    plan: EpochPlan,
-    *,
-    num_parameters: int,
-) -> Iterator[str]:
-    """Describes the first epoch of training in batches by gradient, in lines for people.
-
-    `plan` is made with `batching`.
-    """
-    yield from describe(corpus, tokenizer, batching, plan)
+def report(epochs: Epochs, tokenizer: Tokenizer, num_parameters: int) -> Iterator[str]:
+    """Describes the first epoch of training in batches by gradient, in lines for people."""
+    corpus, plan = epochs.corpus_of(0), epochs.first
+    yield from describe(corpus, tokenizer, epochs.batching, plan)
     lengths = corpus.source.lengths, corpus.target.lengths
     yield from _shapes(plan, plan.padded_shapes(*lengths))
     largest = largest_shape(plan, *lengths)
@@ -103,7 +94,7 @@ def lines_of(run: Run) -> Iterator[str]:
         return
     way = pace.on_trial(run)
     count = way.model.count_params()
-    yield from report(corpus, run.tokenizer, epochs.batching, epochs.first, num_parameters=count)
+    yield from report(epochs, run.tokenizer, count)
     batches, accumulate_steps = dataset_of(corpus, epochs.first), run.options["accumulate_steps"]
     seconds = pace.time_updates(way, batches, accumulate_steps, _TIMED)
     epoch = seconds * epochs.num_updates(accumulate_steps)
