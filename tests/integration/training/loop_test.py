@@ -127,12 +127,12 @@ def trainer(
     `changes` are training options. An update is as new, but has been traced before unless `fresh`.
     """
     settings = {"learning_rate": learning_rate, "of_update": of_update or {}}
-    key = json.dumps([directory.config()["model"], settings])
-    if fresh or key not in TRACED:
-        update = make_update(directory, **settings)
-        TRACED[key] = update, {name: np.array(v) for name, v in update.variables().items()}
-    update, beginning = TRACED.pop(key) if fresh else TRACED[key]
-    restore(update.variables(), beginning, "beginning")
+    config = directory.config()
+    key = json.dumps([*(config[n] for n in ("model", "settings", "vocab_sizes")), settings])
+    update = make_update(directory, **settings) if fresh or key not in TRACED else TRACED[key][0]
+    if not fresh:
+        beginning = {name: np.array(v) for name, v in update.variables().items()}
+        restore(update.variables(), TRACED.setdefault(key, (update, beginning))[1], "beginning")
     update, options = copy.copy(update), {**OPTIONS, **changes}
     of_epochs = dict(of_epochs or {})
     seed = of_epochs.pop("seed", 1)
