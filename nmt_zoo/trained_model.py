@@ -15,7 +15,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.decoding.alignment.aligner import Aligner
 from nmt_zoo.decoding.explorer.sentence import maps_of
-from nmt_zoo.decoding.pictures.attention_pictures import save_attention, title_of, usual_layer
+from nmt_zoo.decoding.pictures.attention_pictures import save_attention
 from nmt_zoo.decoding.pictures.embedding_pictures import embedding_points, save_points
 from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.decoding.search.requests import usual_options
@@ -78,13 +78,8 @@ class Attention:
         Raises UserError: no such kind, layer, head or file ending, or the file cannot be written.
         """
         try:
-            if "layer" not in drawing:
-                drawing["layer"] = usual_layer(self.maps, drawing.get("kind", "cross"))
-            drawing = {"head": "mean", **drawing}
-            choice = {name: drawing[name] for name in ("kind", "layer", "head") if name in drawing}
-            title = title_of(self.model, self.maps, **choice)
             tokens = self.source_tokens, self.target_tokens
-            drawing = {"title": title, "texts": self.texts, **drawing}
+            drawing = {"name": self.model, "texts": self.texts, **drawing}
             save_attention(self.maps, *tokens, path, **drawing)
         except ValueError as error:
             raise UserError(str(error)) from None

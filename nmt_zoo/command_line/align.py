@@ -194,8 +194,7 @@ class Arguments(flag_values.Arguments):
 
 def check_flags(flags: Arguments) -> None:
     """Raises `UserError` if flags contradict each other or something is missing."""
-    places = ("from_alignments", "model_dir", "reverse_model_dir", "gold")
-    for name in places:
+    for name in ("from_alignments", "model_dir", "reverse_model_dir", "gold"):
         if name in flags.given and not getattr(flags, name):
             raise UserError(f"--{name}: expected a path, found nothing")
     flags.check()
@@ -271,7 +270,7 @@ def align_with_models(flags: Arguments, text: ParallelText) -> tuple[list[Any], 
     from nmt_zoo.decoding.alignment.aligner import Aligner, align_text
     from nmt_zoo.model_directory.directory import ModelDirectory
 
-    text, aligners, records = text.in_memory(), {}, {}
+    text, aligners, records = ParallelText(text.names, tuple(map(list, text.lines))), {}, {}
     paths = {"forward": flags.model_dir, "reverse": flags.reverse_model_dir}
     for side, path in paths.items():
         if path:

@@ -184,21 +184,6 @@ class Splitters:
             self.reasons = [reason] if reason else []
         self.source, self.target = map(word_splitter, self.names)
 
-    def words(self, lines: Texts) -> Texts:
-        """Returns the words of every line."""
-        outputs = {name: [*map(self.target, text)] for name, text in lines.outputs.items()}
-        source = [*map(self.source, lines.source)]
-        return Texts(source, [*map(self.target, lines.reference)], outputs)
-
-
-def folded(words: Texts, fold: Callable[[str], str]) -> Texts:
-    """Returns the words of every line as they are compared."""
-    source, reference, *outputs = (
-        [[*map(fold, line)] for line in text]
-        for text in (words.source, words.reference, *words.outputs.values())
-    )
-    return Texts(source, reference, dict(zip(words.outputs, outputs, strict=True)))
-
 
 def read_training(
     flags: Arguments, split: Splitters, fold: Callable[[str], str]
@@ -257,18 +242,18 @@ def example_lines(
 ) -> Iterable[str]:
     """Yields the sentences where systems differ most, as lines of text."""
     width = max(len("reference"), *(len(without_controls(name)) for name in lines.outputs))
-    for title, places in examples(chrf, most):
-        if places:
+    for title, indices in examples(chrf, most):
+        if indices:
             yield f"Sentences where {without_controls(title)} (numbers: chrF)"
-        for place in places:
-            yield f"line {numbers[place]:,}"
+        for index in indices:
+            yield f"line {numbers[index]:,}"
             rows = [("source", "", lines.source), ("reference", "", lines.reference)]
-            rows += [(n, f"{chrf[n][place]:.1f}", text) for n, text in lines.outputs.items()]
+            rows += [(n, f"{chrf[n][index]:.1f}", text) for n, text in lines.outputs.items()]
             for name, score, text in rows:
-                line = without_controls(text[place])
+                line = without_controls(text[index])
                 shown = "(empty)" if is_blank(line) else shortened(line, _LONGEST_SHOWN)
                 yield f"  {without_controls(name):{width}} {score:>5}  {shown}"
-        if places:
+        if indices:
             yield ""
 
 
@@ -291,8 +276,8 @@ def main(flags: Arguments) -> int:
     split = Splitters(flags, lines)
     warnings += split.reasons
     fold = str.lower if flags.lowercase else str
-    written = split.words(lines)
-    words = folded(written, fold)
+    written = lines.map(split.source, split.target)
+    words = written.map(*[lambda line: [*map(fold, line)]] * 2)
     training = read_training(flags, split, fold)
     links = align(words, training)
     counts = collections.Counter(itertools.chain.from_iterable(training[1] or words.reference))
@@ -309,8 +294,8 @@ def main(flags: Arguments) -> int:
     if flags.page:
         title = f"Translations of {os.path.basename(flags.source)}"
         sentences = (
-            sentence_html(number, lines, written, chrf, place, fold)
-            for place, number in enumerate(numbers)
+            sentence_html(number, lines, written, chrf, index, fold)
+            for index, number in enumerate(numbers)
         )
         write_text(
             flags.page, comparison_page(title, warnings, report["systems"], shown, sentences)

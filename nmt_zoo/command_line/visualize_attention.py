@@ -34,26 +34,22 @@ from nmt_zoo.common.files import check_outputs, check_writable, read_lines, writ
 from nmt_zoo.data_pipeline.lines import is_tsv, open_split
 from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
-from nmt_zoo.decoding.alignment.aligner import Aligner, word_maps
-from nmt_zoo.decoding.alignment.head_summaries import (
-    record_of,
-    summarise_heads,
-    table_of,
+from nmt_zoo.decoding.alignment.aligner import word_maps
+from nmt_zoo.decoding.alignment.head_summaries import record_of, summarise_heads, table_of
+from nmt_zoo.decoding.alignment.links import GoldAlignment, parse_gold, read_gold
+from nmt_zoo.decoding.explorer.sentence import (
+    SentenceExplorer,
+    maps_of,
+    write_page,
+    write_pages,
 )
-from nmt_zoo.decoding.alignment.links import parse_gold, read_gold
-from nmt_zoo.decoding.explorer.sentence import SentenceExplorer, maps_of
-from nmt_zoo.decoding.explorer.text_pages import write_page, write_pages
 from nmt_zoo.decoding.pictures import attention_numbers
 from nmt_zoo.decoding.pictures.architecture_pictures import (
     origin_of,
     save_architecture,
     save_preset,
 )
-from nmt_zoo.decoding.pictures.attention_pictures import (
-    choose,
-    save_attention,
-    title_of,
-)
+from nmt_zoo.decoding.pictures.attention_pictures import check_choice, save_attention
 from nmt_zoo.decoding.pictures.head_pictures import save_heads
 from nmt_zoo.decoding.pictures.tree_pictures import save_tree
 from nmt_zoo.decoding.translator import Translator
@@ -144,15 +140,9 @@ class Arguments(flag_values.Arguments):
     gold: str = flag(
         _HEADS,
         "",
-        "File of correct links, i-j (sure), ipj or i?j (possible), for the error rate.",
+        "File of correct links, i-j (sure), ipj or i?j (possible), for the error rate; align.py "
+        "writes those of another model.",
         needs=("heads",),
-    )
-    links_from: str = flag(
-        _HEADS,
-        "",
-        "Directory of a model, such as ibm2, whose links replace --gold.",
-        needs=("heads",),
-        excludes=("gold",),
     )
     save_scores: str = flag(
         _HEADS, "", "JSON file for the table and its settings.", needs=("heads",)
@@ -194,14 +184,31 @@ def one_model_dir(flags: Arguments) -> str:
     return flags.model_dir[0]
 
 
-def chosen_map(flags: Arguments) -> tuple[Any, Any]:
-    """Returns (--layer, --head) as numbers or words; the layer is None if it is not given."""
-    return number_or("layer", flags.layer, "all"), number_or("head", flags.head, "mean", "all")
+def load(flags: Arguments, path: str, *, checks: bool = False) -> tuple[Any, Any, Any, str]:
+    """Returns the model of a directory, its tokenizer, its configuration, and its name in titles.
+
+    If it `checks`, raises `UserError` unless the model has the attention that flags choose.
+    """
+    model, tokenizer, config = ModelDirectory(path).load(languages=flags.languages)
+    if checks:
+        maps = maps_of(model, [EOS_ID], [EOS_ID])
+        check_choice(maps, **chosen_map(flags), name=f"{path}: this {config['model']}")
+    return model, tokenizer, config, f"{config['model']} of {path}"
 
 
-def check_maps(flags: Arguments, model: Any, name: str) -> dict[str, Any]:
-    """Checks --attention, --layer and --head; returns them as `save_attention` takes them."""
-    return choose(maps_of(model, [EOS_ID], [EOS_ID]), flags.attention, *chosen_map(flags), name)
+def gold_of(flags: Arguments) -> GoldAlignment | None:
+    """Returns the links of --gold_links; None if there are none."""
+    if not flags.gold_links:
+        return None
+    pair = [len(split_words(text)) for text in (flags.source, flags.target)]
+    return parse_gold(flags.gold_links, "--gold_links", pair=pair)
+
+
+def chosen_map(flags: Arguments) -> dict[str, Any]:
+    """Returns --attention, --layer and --head as `save_attention` takes them."""
+    layer = number_or("layer", flags.layer, "all")
+    head = number_or("head", flags.head, "mean", "all")
+    return {"kind": flags.attention, "layer": layer, "head": head}
 
 
 def translated(flags: Arguments, model: Any, tokenizer: Any, config: dict[str, Any]) -> tuple:
@@ -233,29 +240,26 @@ def draw_attention(flags: Arguments) -> None:
         check_numbers(flags)
     else:
         console.check_picture("output", flags.output, (".html", *attention_numbers.ENDINGS))
-    model, tokenizer, config = ModelDirectory(path).load(languages=flags.languages)
-    name = f"{config['model']} of {path}"
-    choice = check_maps(flags, model, f"{path}: this {config['model']}")
+    gold = gold_of(flags)
+    model, tokenizer, config, name = load(flags, path, checks=True)
     ids, tokens, texts = translated(flags, model, tokenizer, config)
     maps = maps_of(model, *ids)
-    choice["title"], gold = title_of(name, maps, **choice), None
-    if flags.gold_links:
-        maps, tokens = word_maps(maps, tokenizer, (flags.source, flags.target))
-        sizes = [len(words) - 1 for words in tokens]
-        gold = parse_gold(flags.gold_links, "--gold_links", pair=sizes)
+    if gold:
+        maps, tokens = word_maps(maps, tokenizer, texts)
     with console.picture("output", flags.output):
         if as_numbers:
             attention_numbers.save_numbers(maps, *tokens, flags.output, model=name, gold=gold)
             return
-        choice["merge_subwords"] = flags.merge_subwords and gold is None
-        save_attention(maps, *tokens, flags.output, **choice, gold=gold, texts=texts)
+        merges = flags.merge_subwords and gold is None
+        look = {"merge_subwords": merges, "gold": gold, "name": name, "texts": texts}
+        save_attention(maps, *tokens, flags.output, **chosen_map(flags), **look)
 
 
 def draw_tree(flags: Arguments) -> None:
     """Draws the phrases or rules that a translation of a sentence is made of."""
     path = one_model_dir(flags)
     console.check_picture("output", flags.output)
-    model, tokenizer, config = ModelDirectory(path).load(languages=flags.languages)
+    model, tokenizer, config, name = load(flags, path)
     if not model.decoder_class:
         raise UserError(
             f"--attention=tree: {path}: this {config['model']} translates token by token; only "
@@ -267,8 +271,7 @@ def draw_tree(flags: Arguments) -> None:
         raise UserError("--target: it is empty, or far too long or too short for the source")
     words = [side[:-1] for side in tokens]
     with console.picture("output", flags.output):
-        title = f"{config['model']} of {path}: {texts[1]}"
-        save_tree(derivation.phrases, *words, flags.output, title=title)
+        save_tree(derivation.phrases, *words, flags.output, title=f"{name}: {texts[1]}")
 
 
 def check_numbers(flags: Arguments) -> None:
@@ -288,10 +291,7 @@ def load_explorers(flags: Arguments) -> list[SentenceExplorer]:
     check_writable(flags.output)
     explorers = []
     for path in flags.model_dir:
-        model, tokenizer, config = ModelDirectory(path).load(languages=flags.languages)
-        if flags.has_choice:
-            check_maps(flags, model, f"{path}: this {config['model']}")
-        name = f"{config['model']} of {path}"
+        model, tokenizer, config, name = load(flags, path, checks=flags.has_choice)
         penalty = config["length_penalty"]
         explorers.append(SentenceExplorer(model, tokenizer, name, length_penalty=penalty))
     return explorers
@@ -299,23 +299,18 @@ def load_explorers(flags: Arguments) -> list[SentenceExplorer]:
 
 def first_view(flags: Arguments) -> dict[str, Any]:
     """Returns what a page shows first, as far as flags choose it."""
-    layer, head = (None if value == "all" else value for value in chosen_map(flags))
-    view = {"layer": layer, "head": head, "merge": flags.merge_subwords}
-    if flags.has_choice:
-        view["kind"] = flags.attention
-    return view
+    view = {name: None if value == "all" else value for name, value in chosen_map(flags).items()}
+    kind = view.pop("kind")
+    view["merge"] = flags.merge_subwords
+    return view | {"kind": kind} if flags.has_choice else view
 
 
 def explore_sentence(flags: Arguments) -> None:
     """Writes a page on which to explore the attention of --source."""
-    explorers = load_explorers(flags)
-    texts, gold = (flags.source, flags.target), None
-    if flags.gold_links:
-        sizes = [len(split_words(text)) for text in texts]
-        gold = parse_gold(flags.gold_links, "--gold_links", pair=sizes)
+    gold, explorers = gold_of(flags), load_explorers(flags)
     for explorer in explorers:
         explorer.translator.check_known([flags.source], "--source")
-    models = [explorer.explore(*texts, gold=gold) for explorer in explorers]
+    models = [explorer.explore(flags.source, flags.target, gold=gold) for explorer in explorers]
     if not flags.target:
         console.write_result(*(model["target"]["text"] for model in models))
     view = first_view(flags)
@@ -352,31 +347,26 @@ def draw_heads(flags: Arguments) -> None:
     path = one_model_dir(flags)
     names = flags.input, flags.target_input
     lines = open_split(names)
-    gold = linker = None
+    gold = None
     if flags.gold:
         pairs = [tuple(len(split_words(x)) for x in pair) for pair in zip(*lines, strict=True)]
         gold = read_gold(flags.gold, pairs=pairs)
-    directory = ModelDirectory(path)
-    model, tokenizer, config = directory.load(languages=flags.languages)
-    if flags.links_from:
-        linking_model, linking_tokenizer, linking_config = ModelDirectory(flags.links_from).load()
-        linking_name = f"the {linking_config['model']} of {flags.links_from}"
-        linker = Aligner(linking_model, linking_tokenizer, name=linking_name)
-    name = f"{config['model']} of {path}"
-    summary = summarise_heads(
-        model, tokenizer, (names, lines), name=f"the {name}", gold=gold, linker=linker
-    )
-    for problem in summary.problems():
-        print(problem, file=sys.stderr)
-    title = (
-        f"{name}: attention over {summary.pairs:,} sentence pairs by layer (row) and head (column)"
-    )
+    model, tokenizer, config, name = load(flags, path)
+    summary = summarise_heads(model, tokenizer, (names, lines), name=f"the {name}", gold=gold)
+    pairs, empty, unknown = summary.pairs, summary.empty, summary.unknown
+    if unknown:
+        print(f"{unknown:,} lines in which the {name} knows no word", file=sys.stderr)
+    if empty:
+        all_pairs = f"{empty:,} of {pairs + empty:,} pairs"
+        print(f"{all_pairs} have an empty side and do not count", file=sys.stderr)
+    title = f"{name}: attention over {pairs:,} sentence pairs by layer (row) and head (column)"
     with console.picture("heads", flags.heads):
         save_heads(summary.heads, flags.heads, title=title)
     if flags.save_scores:
-        names = ("input", "target_input", "gold", "links_from", "save_scores")
+        names = ("input", "target_input", "gold", "save_scores")
         settings = {name: getattr(flags, name) for name in names}
-        training = {"parameters": model.count_params(), "training": directory.summary()}
+        summed_up = ModelDirectory(path).summary()
+        training = {"parameters": model.count_params(), "training": summed_up}
         record = {**config, **training, **settings, **record_of(summary), "machine": machine()}
         write_json(flags.save_scores, record)
     console.write_result(*table_of(summary.heads))

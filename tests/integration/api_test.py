@@ -83,7 +83,7 @@ def test_translations_and_attention_show_in_a_notebook(trained):
     attention = trained[0].attention("a dog runs")
     assert attention.texts == ("a dog runs", "ein Hund rennt")
     assert attention._repr_png_()[:4] == b"\x89PNG"
-    attention.save(trained[1] / "attention.svg", head=None)
+    attention.save(trained[1] / "attention.svg", head="all")
     assert (trained[1] / "attention.svg").exists()
 
 

@@ -4,7 +4,7 @@ import js from "@eslint/js";
 
 const browser = ["document", "window", "fetch", "atob", "btoa", "matchMedia", "AbortController", "TextDecoder", "TextEncoder"];
 
-const ours = ["Explorer", "ExplorerNumbers", "ExplorerPictures", "ExplorerSearch"];
+const ours = ["Explorer", "ExplorerNumbers", "ExplorerPictures"];
 
 export default [
   js.configs.recommended,

@@ -23,7 +23,6 @@ Tokens include `</s>`, positions count from 0. A layer of several heads also has
 their mean.
 """
 
-import collections
 import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -35,19 +34,13 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
-from nmt_zoo.decoding.alignment.aligner import Aligner, decide_links
-from nmt_zoo.decoding.alignment.encoded_text import MAX_COST, EncodedText, batches
+from nmt_zoo.decoding.alignment.aligner import MAX_COST, EncodedText, batches, decide_links
 from nmt_zoo.decoding.alignment.links import AlignmentScore, GoldAlignment, count_links, score_of
-from nmt_zoo.decoding.alignment.map_names import kind_and_layer
+from nmt_zoo.decoding.alignment.map_names import KINDS, layers_by_kind
 from nmt_zoo.decoding.scoring import in_graph
 from nmt_zoo.models.base import TranslationModel
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
-KINDS = {
-    "encoder": "self-attention of the encoder",
-    "decoder": "self-attention of the decoder",
-    "cross": "attention to the source",
-}
 _PAIRS_AT_ONCE = 8192  # Pairs that are encoded, and sorted by length into batches, at once.
 _CELLS = 1 << 26  # Weights of a batch of several pairs: 256 MiB.
 _MOST_CELLS = 1 << 29  # Weights of a batch of one pair: 2 GiB.
@@ -67,15 +60,7 @@ class Summary(NamedTuple):
     heads: list[Head]  # `Head`s by kind, layer and head.
     pairs: int  # Number of sentence pairs that count.
     empty: int  # Number of pairs that were left out, because a side is empty.
-    unknown: dict[str, int]  # Name of a model -> number of lines in which it knows no word.
-
-    def problems(self) -> list[str]:
-        """Returns lines that report the pairs that were left out, and lines of unknown words."""
-        lines = [f"{n:,} lines in which {name} knows no word" for name, n in self.unknown.items()]
-        if self.empty:
-            total = self.pairs + self.empty
-            lines.append(f"{self.empty:,} of {total:,} pairs have an empty side and do not count")
-        return lines
+    unknown: int  # Number of lines in which the model knows no word.
 
 
 def summarise_heads(
@@ -85,32 +70,25 @@ def summarise_heads(
     *,
     name: str = "the model",
     gold: Sequence[GoldAlignment] | None = None,
-    linker: Aligner | None = None,
 ) -> Summary:
     """Computes the summaries of all heads; memory does not depend on the size of the text.
 
     `text` is (names of source and target, (source lines, target lines)); lines may be
-    `data_pipeline.lines.Lines`. `gold` has the alignment of every pair; the links of `linker`
-    take its place.
+    `data_pipeline.lines.Lines`. `gold` has the alignment of every pair.
     Raises UserError: the model has no attention, knows no word of the text or is too large for a
     sentence, or all pairs have an empty side.
     """
     maps = model.attention_maps(*[tf.constant([[EOS_ID]])] * 2)
     if not maps:
         raise UserError(f"{name} has no attention, so its heads have no summary")
-    names = sorted(maps, key=_rank)
-    totals = _Totals(model, names, with_links=gold is not None or linker is not None)
+    totals = _Totals(model, maps, with_links=gold is not None)
     num_maps = sum(weights.shape[1] for weights in maps.values())
-    unknown = collections.Counter()
-    pairs = done = 0
+    pairs = done = unknown = 0
     with Progress("summarising heads", len(text[1][0]), "lines") as progress:
         for lines in _chunks(*text[1]):
             encoded = EncodedText(tokenizer, text[0], lines)
-            unknown[name] += encoded.count_unknown(name, is_start=not done)
+            unknown += encoded.count_unknown(name, is_start=not done)
             correct = gold and gold[done : done + len(lines[0])]
-            if linker:
-                unknown[linker.name] += linker.count_unknown((text[0], lines), is_start=not done)
-                correct = [GoldAlignment(*[frozenset(x)] * 2) for x in linker.links(*lines)]
             # A model of few heads needs memory for other things, such as tables of word pairs.
             most = min(_CELLS // num_maps, MAX_COST)
             for rows in batches(encoded.lengths[None], most, model.align_sizes):
@@ -121,22 +99,24 @@ def summarise_heads(
             progress.update(len(lines[0]))
     if not pairs:
         raise UserError(f"{' and '.join(text[0])}: one side of every pair is empty")
-    return Summary(totals.heads(), pairs, done - pairs, dict(+unknown))
+    return Summary(totals.heads(), pairs, done - pairs, unknown)
 
 
 class _Totals:
     """Sums over a text, of every map of a model, by the map's name."""
 
-    def __init__(self, model, names, with_links):
-        self.names = names
-        self.cross = [name for name in names if with_links and name.endswith("cross")]
+    def __init__(self, model, maps, with_links):
+        layers = layers_by_kind(maps)
+        # (name, kind, layer) of every map.
+        self.maps = [(name, k, layer) for k in layers for layer, name in layers[k].items()]
+        self.cross = [*layers.get("cross", {}).values()] if with_links else []
         self.sums, self.queries, self.counts = {}, {}, {}
 
         def measure(source_ids, target_ids):
             maps = model.attention_maps(source_ids, target_ids)
-            maps = {name: _with_mean(maps[name]) for name in names}
+            maps = {name: _with_mean(maps[name]) for name, _, _ in self.maps}
             masks = source_ids != PAD_ID, target_ids != PAD_ID
-            sums = {name: _sums(name, weights, *masks) for name, weights in maps.items()}
+            sums = {name: _sums(kind, maps[name], *masks) for name, kind, _ in self.maps}
             return sums, {name: maps[name] for name in self.cross}
 
         self._measure = in_graph(model, measure, [_IDS, _IDS])
@@ -144,8 +124,8 @@ class _Totals:
     def add(self, text: Any, rows: Any, gold: Any) -> None:
         """Adds some pairs of an `EncodedText`; `gold` has the `GoldAlignment` of all its pairs."""
         sums, maps = self._measure(*text.padded(rows))
-        for name in self.names:
-            side = 0 if name.startswith("encoder") else 1
+        for name, kind, _ in self.maps:
+            side = 0 if kind == "encoder" else 1
             total = sums[name].numpy().sum(axis=0, dtype=np.float64)
             self.sums[name] = self.sums.get(name, 0) + total
             self.queries[name] = self.queries.get(name, 0) + text.lengths[side, rows].sum()
@@ -162,24 +142,14 @@ class _Totals:
     def heads(self) -> list[Head]:
         """Returns the summaries."""
         heads = []
-        for name in self.names:
-            _, layer, kind = _rank(name)
+        for name, kind, layer in self.maps:
             means = (self.sums[name] / self.queries[name]).tolist()
             counts = self.counts.get(name, [None] * len(means))
-            for head, mean, count in zip(_head_names(len(means)), means, counts, strict=True):
+            numbers = [1] if len(means) == 1 else [*range(1, len(means)), "mean"]
+            for head, mean, count in zip(numbers, means, counts, strict=True):
                 score = None if count is None else score_of(count)
                 heads.append(Head(kind, layer, head, *mean, score))
         return heads
-
-
-def _rank(name):
-    """Returns (rank of the kind, layer from 1, kind) of a map's name, to sort maps by."""
-    kind, layer = kind_and_layer(name)
-    return list(KINDS).index(kind), layer, kind
-
-
-def _head_names(count):
-    return [1] if count == 1 else [*range(1, count), "mean"]
 
 
 def _with_mean(weights):
@@ -189,9 +159,8 @@ def _with_mean(weights):
     return tf.concat([weights, tf.reduce_mean(weights, axis=1, keepdims=True)], axis=1)
 
 
-def _sums(name, weights, source_mask, target_mask):
+def _sums(kind, weights, source_mask, target_mask):
     """Sums entropy, distance and share over query tokens: `[B, H, Q, K]` -> `[B, H, 3]` float32."""
-    _, _, kind = _rank(name)
     query_mask = source_mask if kind == "encoder" else target_mask
     key_mask = target_mask if kind == "decoder" else source_mask
     real = query_mask[:, None, :, None] & key_mask[:, None, None, :]

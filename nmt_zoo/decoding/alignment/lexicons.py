@@ -99,29 +99,24 @@ def table_entries(
     return entries
 
 
-def write_lexicon(path: str, entries: Iterable[tuple[str, str, float]]) -> int:
+def write_lexicon(path: str, entries: Sequence[tuple[str, str, float]]) -> int:
     """Writes lines `source_word target_word probability`, atomically; returns their number.
 
     White space separates the three, so a word with white space inside, such as a number with
     no-break spaces, cannot be written. Its pairs are left out, and counted on standard error.
     Raises UserError: the file cannot be written.
     """
-    written = left_out = 0
-
-    def lines():
-        nonlocal written, left_out
-        for source, target, probability in entries:
-            if source.split() == [source] and target.split() == [target]:
-                written += 1
-                yield f"{source} {target} {probability:.6g}"
-            else:
-                left_out += 1
-
-    write_lines(path, lines())
+    lines = [
+        f"{source} {target} {probability:.6g}"
+        for source, target, probability in entries
+        if source.split() == [source] and target.split() == [target]
+    ]
+    write_lines(path, lines)
+    left_out = len(entries) - len(lines)
     if left_out:
         print(
             f"word pairs left out: {left_out:,} (a lexicon cannot hold words with white space "
             "inside, such as no-break spaces)",
             file=sys.stderr,
         )
-    return written
+    return len(lines)

@@ -77,9 +77,7 @@ def read_directions(
     return directions
 
 
-def read_gold(
-    path: str, *, pairs: Sequence[tuple[int, int]] | None = None, base: int | None = None
-) -> list[GoldAlignment]:
+def read_gold(path: str, *, pairs: Sequence[tuple[int, int]] | None = None) -> list[GoldAlignment]:
     """Reads alignments made by people, in either of two forms.
 
     A line holds the links of a sentence pair: `i-j` is a sure link, `ipj` or `i?j` a possible one.
@@ -89,29 +87,26 @@ def read_gold(
     from 0 if one has that number; words are counted from 1, and links to word 0, which stands for
     no word (NULL), are left out and counted on standard error.
 
-    Arguments and errors are as of `read_alignments`. Without a `base`, words of the first form are
-    counted from 1 if no link names word 0; a line on standard error reports this. Without `pairs`,
-    the alignments end with the last pair that has a link. A link both sure and possible is sure.
+    Arguments and errors are as of `read_alignments`. Words of the first form are counted from 1 if
+    no link names word 0; a line on standard error reports this. Without `pairs`, the alignments end
+    with the last pair that has a link. A link both sure and possible is sure.
     """
     lines = read_lines(path)
     if any(_NUMBERED.fullmatch(line.strip()) for line in lines):
-        return [_gold(links) for links in _numbered_links(lines, path, pairs, base)]
+        return [_gold(links) for links in _numbered_links(lines, path, pairs)]
     links = _parse_lines(lines, path, _GOLD, "; or a link a line: sentence source target S|P")
-    base = _first_number(links, path) if base is None else base
-    return [_gold(links) for links in _counted_from(base, links, path, pairs)]
+    lines = _counted_from(_first_number(links, path), links, path, pairs)
+    return [_gold(links) for links in lines]
 
 
-def parse_gold(
-    text: str, name: str, *, pair: tuple[int, int] | None = None, base: int | None = None
-) -> GoldAlignment:
+def parse_gold(text: str, name: str, *, pair: tuple[int, int] | None = None) -> GoldAlignment:
     """Reads the alignment of a sentence pair, such as `0-0 1p2`, in the first form of `read_gold`.
 
     `pair` is (source words, target words), the numbers of words to check the links against.
     Raises UserError: a token is not a link, or a link lies outside the sentence.
     """
     links = _parse(text, name, _GOLD)
-    base = _first_number([links], name) if base is None else base
-    return _gold(_inside(links, name, pair, base))
+    return _gold(_inside(links, name, pair, _first_number([links], name)))
 
 
 def _first_number(links, name):
@@ -127,9 +122,9 @@ def _first_number(links, name):
     return 1
 
 
-def _numbered_links(lines, path, pairs, base):
+def _numbered_links(lines, path, pairs):
     """Returns the (link, kind) of every sentence pair of a file with a link on each line."""
-    numbered, base = [], 1 if base is None else base
+    numbered = []
     for number, line in enumerate(lines, 1):
         match = _NUMBERED.fullmatch(line.strip())
         if match:
@@ -151,9 +146,9 @@ def _numbered_links(lines, path, pairs, base):
                 f"{name}: sentence {sentence}; expected {first} to {count - 1 + first}, one for "
                 f"each of {count} sentence pairs, counted from {first}"
             )
-        if base == 0 or 0 not in link:
+        if 0 not in link:
             pair = pairs and pairs[sentence - first]
-            links[sentence - first] += _inside([(link, kind)], name, pair, base)
+            links[sentence - first] += _inside([(link, kind)], name, pair, 1)
     num_null = len(numbered) - sum(map(len, links))
     if num_null:
         print(

@@ -32,10 +32,6 @@ class ParallelText(NamedTuple):
             return cls((source_path, target_path), open_split((source_path, target_path)))
         return cls((source_path, source_path), open_joined(source_path))
 
-    def in_memory(self) -> "ParallelText":
-        """Returns the same text with lists of lines."""
-        return ParallelText(self.names, tuple(map(list, self.lines)))
-
     def swapped(self) -> "ParallelText":
         """Returns the same text in the other direction."""
         return ParallelText(self.names[::-1], self.lines[::-1])

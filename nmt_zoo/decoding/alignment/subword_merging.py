@@ -18,8 +18,8 @@ _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _WORD = re.compile(rb"[^ ]+")
 
 
-def word_groups(pieces: Sequence[str]) -> list[list[int]]:
-    """Returns a list of positions of pieces for each word of a sentence, in order.
+def words_of(pieces: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+    """Returns the number of the word of each piece of a sentence, counted from 0, and the words.
 
     If a piece begins with "▁", such pieces begin words. Otherwise, if one ends in "@@", words
     continue after such pieces. Otherwise every piece is a word. "<s>" and "</s>" are always words
@@ -27,13 +27,12 @@ def word_groups(pieces: Sequence[str]) -> list[list[int]]:
     ends of a word is a word of its own.
 
     Example:
-        >>> word_groups(["▁Hal", "lo", "▁Welt", "</s>"])
-        [[0, 1], [2], [3]]
+        >>> words_of(["▁Hal", "lo", "▁Welt", "</s>"])
+        (array([0, 0, 1, 2]), ['Hallo', 'Welt', '</s>'])
     """
-    groups, has_spaces = [], _has_spaces(pieces)
-    for position, piece in enumerate(pieces):
-        before = pieces[position - 1] if position else None
-        if before is None or piece in _SPECIAL or before in _SPECIAL:
+    groups, has_spaces = [], any(piece.startswith("▁") for piece in pieces)
+    for before, piece in zip(["<s>", *pieces], pieces, strict=False):
+        if piece in _SPECIAL or before in _SPECIAL:
             starts = True
         elif _BYTE.fullmatch(piece):
             starts = False
@@ -41,15 +40,17 @@ def word_groups(pieces: Sequence[str]) -> list[list[int]]:
             starts = piece.startswith("▁") if has_spaces else not _continues(before)
         if starts:
             groups.append([])
-        groups[-1].append(position)
-    return [part for group in groups for part in _without_punctuation(group, pieces)]
+        groups[-1].append(piece)
+    groups = [part for group in groups for part in _without_punctuation(group)]
+    words = [_joined(group, has_spaces) for group in groups]
+    return np.repeat(np.arange(len(groups)), [*map(len, groups)]), words
 
 
-def _without_punctuation(group: list[int], pieces: Sequence[str]) -> list[list[int]]:
+def _without_punctuation(pieces: list[str]) -> list[list[str]]:
     """Splits the punctuation off a word's ends: `▁year .` becomes `▁year` and `.`."""
-    inner = [i for i, position in enumerate(group) if not _is_punctuation(pieces[position])]
+    inner = [i for i, piece in enumerate(pieces) if not _is_punctuation(piece)]
     first, end = (inner[0], inner[-1] + 1) if inner else (0, 0)
-    return [part for part in (group[:first], group[first:end], group[end:]) if part]
+    return [part for part in (pieces[:first], pieces[first:end], pieces[end:]) if part]
 
 
 def _is_punctuation(piece: str) -> bool:
@@ -107,13 +108,6 @@ def merge_words(
     return word_weights(weights, *numbers), *words
 
 
-def words_of(pieces: Sequence[str]) -> tuple[np.ndarray, list[str]]:
-    """Returns the number of the word of each piece, counted from 0, and the words."""
-    groups, has_spaces = word_groups(pieces), _has_spaces(pieces)
-    words = [_joined([pieces[i] for i in group], has_spaces) for group in groups]
-    return np.repeat(np.arange(len(groups)), [*map(len, groups)]), words
-
-
 def numbers_in_text(texts: Sequence[bytes]) -> list[int]:
     """Finds the word, between spaces of the joined text, in which each token begins.
 
@@ -124,10 +118,6 @@ def numbers_in_text(texts: Sequence[bytes]) -> list[int]:
     starts = itertools.accumulate(map(len, texts[:-1]), initial=0) if texts else ()
     last = max(len(ends) - 1, 0)
     return [*(min(bisect.bisect_right(ends, start), last) for start in starts), len(ends)]
-
-
-def _has_spaces(pieces: Sequence[str]) -> bool:
-    return any(piece.startswith("▁") for piece in pieces)
 
 
 def _continues(piece: str) -> bool:

@@ -81,8 +81,9 @@ def _controls(systems):
     selects = ("first", "first system", names, 0), ("second", "second system", names, 1)
     selects += (("order", "order", _ORDERS.items(), 0),)
     least = '<input id="least" type="number" min="0" max="100" value="0">'
+    lists = "".join(_select(*select) for select in selects)
     return (
-        f'<form class="choices" id="choices" hidden>{"".join(_select(*each) for each in selects)}'
+        f'<form class="choices" id="choices" hidden>{lists}'
         f'<label>difference of at least {least} chrF</label><span id="count" role="status"></span>'
         "</form>"
     )
@@ -101,26 +102,26 @@ def sentence_html(
     lines: Texts,
     words: Texts,
     chrf: dict[str, Sequence[float]],
-    place: int,
+    index: int,
     fold: Callable[[str], str],
 ) -> str:
     """Returns a sentence with its translations as HTML, which `comparison.js` can move.
 
-    `number` is the number of the line in its file, `place` its index in the texts. `words` are
+    `number` is the number of the line in its file, `index` its index in the texts. `words` are
     written as in `lines`; two words are equal if `fold` makes them equal.
     """
-    expected = set(map(fold, words.reference[place]))
+    expected = set(map(fold, words.reference[index]))
     rows = [
-        f"<dt>{name}</dt><dd>{_text(text[place])}</dd>"
+        f"<dt>{name}</dt><dd>{_text(text[index])}</dd>"
         for name, text in (("source", lines.source), ("reference", lines.reference))
     ]
     for system, output in lines.outputs.items():
-        unknown = {word for word in words.outputs[system][place] if fold(word) not in expected}
-        marked = _marked(output[place], words.outputs[system][place], unknown)
+        unknown = {word for word in words.outputs[system][index] if fold(word) not in expected}
+        marked = _marked(output[index], words.outputs[system][index], unknown)
         rows.append(
-            f"<dt>{_text(system)} <b>{chrf[system][place]:.1f}</b></dt><dd><bdi>{marked}</bdi></dd>"
+            f"<dt>{_text(system)} <b>{chrf[system][index]:.1f}</b></dt><dd><bdi>{marked}</bdi></dd>"
         )
-    scores = " ".join(f"{of_system[place]:.2f}" for of_system in chrf.values())
+    scores = " ".join(f"{of_system[index]:.2f}" for of_system in chrf.values())
     return (
         f'<article data-scores="{scores}">\n<h3>line {number:,}</h3>\n'
         f'<dl class="texts">{"".join(rows)}</dl>\n</article>'

@@ -14,7 +14,7 @@ _STEP, _LONGEST = 10, 60  # Words of a class of lengths; lengths above the longe
 
 def without_controls(text: str) -> str:
     r"""Returns a text with control characters as escapes, such as a tab as `\t`."""
-    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _CONTROLS.sub(lambda control: ascii(control[0])[1:-1], text)
 
 
 def length_class(length: int) -> int:

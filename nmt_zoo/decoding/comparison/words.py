@@ -3,7 +3,7 @@
 import bisect
 import collections
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 # Most occurrences of a word in each class of frequencies but the last.
@@ -20,6 +20,11 @@ class Texts(NamedTuple):
     source: list
     reference: list
     outputs: dict[str, list]  # name of a system -> its lines
+
+    def map(self, source: Callable[[Any], Any], target: Callable[[Any], Any]) -> "Texts":
+        """Returns the same lines after functions of those of the source, and of all others."""
+        outputs = {name: [*map(target, text)] for name, text in self.outputs.items()}
+        return Texts([*map(source, self.source)], [*map(target, self.reference)], outputs)
 
     def of(self, numbers: Sequence[int]) -> "Texts":
         """Returns the lines with some numbers, counted from 0."""

@@ -26,28 +26,28 @@
  *                  step, and the most probable tokens there with their log-probabilities
  *
  * All text enters the page as text nodes and attributes, never as markup. The scripts
- * explorer_numbers.js, explorer_pictures.js and explorer_search.js must come before this one.
+ * explorer_numbers.js and explorer_pictures.js must come before this one.
  */
 "use strict";
 const Explorer = (() => {
-  const { KINDS, foreign, labelled, layersOf, make, makeSelect, reading, scaleOf, tableOf } =
+  const { KINDS, foreign, labelled, layersOf, lineOf, make, makeSelect, reading, scaleOf, tableOf } =
     ExplorerNumbers;
-  const { drawMatrix, drawThumbnail, makeNumbers, makeWords } = ExplorerPictures;
+  const { drawMatrix, drawThumbnail, makeBeam, makeNumbers, makeWords } = ExplorerPictures;
 
-  // One model
+  const GOLD_KEY = " Frames of another colour: correct links; dashed: possible ones.";
 
-  /** Returns a choice that the model has, as near as possible to the one asked for. */
-  function validChoice(layers, asked) {
+  /** Returns a choice that the model has, as near as possible to the one wanted. */
+  function validChoice(layers, wanted) {
     const kinds = Object.keys(layers);
-    const kind = kinds.includes(asked.kind) ? asked.kind : kinds[0];
+    const kind = kinds.includes(wanted.kind) ? wanted.kind : kinds[0];
     const numbers = layers[kind].map(([number]) => number);
-    const isMean = asked.layer === "mean" && numbers.length > 1;
+    const isMean = wanted.layer === "mean" && numbers.length > 1;
     // The last but one aligns best.
     const usual = numbers.at(-2) ?? numbers[0];
-    const layer = isMean || numbers.includes(asked.layer) ? asked.layer : usual;
+    const layer = isMean || numbers.includes(wanted.layer) ? wanted.layer : usual;
     const heads = layers[kind][0][1].shape[0];
-    const head = asked.head >= 1 && asked.head <= heads ? asked.head : "mean";
-    const merge = Boolean(asked.merge);
+    const head = wanted.head >= 1 && wanted.head <= heads ? wanted.head : "mean";
+    const merge = Boolean(wanted.merge);
     return { kind, layer, head, merge };
   }
 
@@ -57,7 +57,6 @@ const Explorer = (() => {
       this.layers = layersOf(model.maps);
       this.element = make("section", { class: "view" });
       this.changed = () => {}; // Called after another choice; draws at least this view.
-      this.mirrored = () => {};
       this.element.append(make("h2", {}, foreign(model.name)), this.makeTexts());
       if (!Object.keys(this.layers).length) {
         this.element.append(make("p", {}, "This model has no attention to show."));
@@ -67,7 +66,9 @@ const Explorer = (() => {
         this.status = make("p", { class: "reading", role: "status" });
         this.pictures = make("div", { class: "pictures" });
         this.overview = make("div", { class: "overview" });
-        this.numbers = make("details", { class: "numbers" });
+        const region = { class: "scrolled", tabindex: "0", role: "group", "aria-label": "numbers" };
+        const summary = make("summary", {}, "Numbers");
+        this.numbers = make("details", { class: "numbers" }, summary, make("div", region));
         this.numbers.addEventListener("toggle", () => this.fillNumbers());
         this.words = make("div", { class: "sentences" });
         this.pictures.append(make("figure", { class: "matrix" }), this.overview);
@@ -75,7 +76,7 @@ const Explorer = (() => {
         this.take(this.choice);
       }
       if (model.translations?.length) {
-        this.beam = ExplorerSearch.makeBeam(model.translations, (step) => this.chooseToken(step));
+        this.beam = makeBeam(model.translations, (step) => this.chooseToken(step));
         this.element.append(this.beam.section);
       }
     }
@@ -176,7 +177,8 @@ const Explorer = (() => {
 
     chooseHead(layer, head) {
       this.changed({ ...this.choice, layer, head });
-      this.thumbnails.find((each) => each.layer === layer && each.head === head).button.focus();
+      const isChosen = (thumbnail) => thumbnail.layer === layer && thumbnail.head === head;
+      this.thumbnails.find(isChosen).button.focus();
     }
 
     /** Draws the weights of the choice, with full colour for a weight of `scale`. */
@@ -187,19 +189,16 @@ const Explorer = (() => {
       this.matrix = drawMatrix(model, choice, table, scale, (row, column) => this.point(row, column));
       const isSelf = choice.kind === "encoder" || choice.kind === "decoder";
       const title = (side, does) => (isSelf ? `${side.name}, ${does}` : side.name);
+      const makeList = (side, does, name, other, cellOf) =>
+        makeWords(title(side, does), side.labels, {
+          hover: (position) => this.point(...cellOf(position)),
+          choose: (position) => this.choose(...cellOf(position)),
+          toggle: (position) => this.choose(...cellOf(position === this.chosen[name] ? null : position)),
+          leave: () => this.lists[other].list.focus(),
+        });
       this.lists = {
-        columns: makeWords(title(table.columns, "looked at"), table.columns.labels, {
-          hover: (place) => this.point(null, place),
-          choose: (place) => this.choose(null, place),
-          toggle: (place) => this.choose(null, place === this.chosen.column ? null : place),
-          leave: () => this.lists.rows.list.focus(),
-        }),
-        rows: makeWords(title(table.rows, "looking"), table.rows.labels, {
-          hover: (place) => this.point(place, null),
-          choose: (place) => this.choose(place, null),
-          toggle: (place) => this.choose(place === this.chosen.row ? null : place, null),
-          leave: () => this.lists.columns.list.focus(),
-        }),
+        columns: makeList(table.columns, "looked at", "column", "rows", (column) => [null, column]),
+        rows: makeList(table.rows, "looking", "row", "columns", (row) => [row, null]),
       };
       this.words.replaceChildren(this.lists.columns.row, this.lists.rows.row);
       const region = { class: "scrolled", tabindex: "0", role: "group", "aria-label": "matrix" };
@@ -207,7 +206,7 @@ const Explorer = (() => {
       this.pictures.querySelector("figure").replaceChildren(
         make("div", region, this.matrix.svg),
         make("p", { class: "scale" }, ...bar),
-        make("figcaption", {}, "Rows look, columns are looked at.", this.goldKey()),
+        make("figcaption", {}, "Rows look, columns are looked at.", model.gold ? GOLD_KEY : ""),
       );
       for (const { layer, head, button } of this.thumbnails) {
         const isChosen = layer === choice.layer && head === choice.head;
@@ -221,47 +220,15 @@ const Explorer = (() => {
       this.point(null, null);
     }
 
-    goldKey() {
-      return this.model.gold
-        ? " Frames of another colour: correct links; dashed: possible ones."
-        : "";
-    }
-
     fillNumbers() {
-      const summary = make("summary", {}, "Numbers");
-      const parts = this.numbers.open ? [makeNumbers(this.table)] : [];
-      const old = this.numbers.querySelector("summary") ?? summary;
-      const region = { class: "scrolled", tabindex: "0", role: "group", "aria-label": "numbers" };
-      this.numbers.replaceChildren(old, ...parts.map((table) => make("div", region, table)));
+      const shown = this.numbers.open ? [makeNumbers(this.table)] : []; // Large tables take time.
+      this.numbers.lastChild.replaceChildren(...shown);
     }
 
     /** Keeps a word chosen, until another one is. */
     choose(row, column) {
-      if (!this.table) {
-        return;
-      }
       this.chosen = { row, column };
       this.point(null, null);
-      this.mirrored(this, this.wordChosen());
-    }
-
-    /** Returns the number of the chosen word if it is one of the source, else null. */
-    wordChosen() {
-      const { rows, columns } = this.table;
-      const { row, column } = this.chosen;
-      if (row !== null) {
-        return rows.name === "source" ? rows.wordOf[row] : null;
-      }
-      return column !== null && columns.name === "source" ? columns.wordOf[column] : null;
-    }
-
-    /** Chooses a word of the source, as another view has done. */
-    mirror(word) {
-      if (this.table && this.table.columns.name === "source") {
-        const column = word === null ? -1 : this.table.columns.wordOf.indexOf(word);
-        this.chosen = { row: null, column: column < 0 ? null : column };
-        this.point(null, null);
-      }
     }
 
     /** Chooses a token of the translation, as the steps of the search go by. */
@@ -277,15 +244,10 @@ const Explorer = (() => {
       if (row === null && column === null) {
         ({ row, column } = this.chosen);
       }
-      const { table } = this;
-      const width = table.columns.labels.length;
-      const rowWeights =
-        row === null ? null : table.columns.labels.map((_, i) => table.weights[row * width + i]);
-      const columnWeights =
-        column === null ? null : table.rows.labels.map((_, i) => table.weights[i * width + column]);
-      const shares = (weights) => weights?.map((weight) => weight / this.scale) ?? null;
-      this.lists.rows.mark(row, shares(columnWeights));
-      this.lists.columns.mark(column, shares(rowWeights));
+      const shares = (side, i) =>
+        i === null ? null : lineOf(this.table, side, i).map((weight) => weight / this.scale);
+      this.lists.rows.mark(row, shares("columns", column));
+      this.lists.columns.mark(column, shares("rows", row));
       this.matrix.point(row, column);
       this.status.replaceChildren(...this.readingOf(row, column));
     }
@@ -316,15 +278,11 @@ const Explorer = (() => {
       const scale = scaleOf(drawn.map(({ table }) => table));
       drawn.forEach((view) => view.draw(scale));
     };
-    const sameText = views.every(({ model }) => model.source.text === views[0].model.source.text);
     for (const view of views) {
       // A choice is one for all views, as far as their models have it.
       view.changed = (choice) => {
-        views.forEach((each) => each.take(choice));
+        views.forEach((other) => other.take(choice));
         drawAll();
-      };
-      view.mirrored = (origin, word) => {
-        views.filter((each) => each !== origin && sameText).forEach((each) => each.mirror(word));
       };
     }
     drawAll();

@@ -63,14 +63,6 @@ const ExplorerNumbers = (() => {
     return select;
   }
 
-  function percent(logProb) {
-    return (100 * Math.exp(logProb)).toFixed(1) + "%";
-  }
-
-  function decoded(base64) {
-    return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
-  }
-
   // Attention as numbers
 
   /** Returns the layers of each kind: kind -> [[number of the layer from 1, MAP], ...]. */
@@ -88,7 +80,7 @@ const ExplorerNumbers = (() => {
 
   /** Returns the weights of one head, or their mean over heads, as numbers, row by row. */
   function weightsOf(map, head) {
-    map.bytes ??= decoded(map.weights);
+    map.bytes ??= Uint8Array.from(atob(map.weights), (character) => character.charCodeAt(0));
     const [heads, rows, columns] = map.shape;
     const size = rows * columns;
     const chosen = head === "mean" ? [...Array(heads).keys()] : [head - 1];
@@ -174,28 +166,29 @@ const ExplorerNumbers = (() => {
     return isIn(model.gold.sure) ? "sure" : isIn(model.gold.possible) ? "possible" : "";
   }
 
-  /** Returns the weights of a row or column, the largest first: [[place, weight], ...]. */
-  function ranked(table, side, place) {
+  /** Returns the weights of a row or column. */
+  function lineOf(table, side, position) {
     const width = table.columns.labels.length;
-    const others = side === "rows" ? table.columns.labels : table.rows.labels;
-    return others
-      .map((_, i) => [i, table.weights[side === "rows" ? place * width + i : i * width + place]])
-      .sort((a, b) => b[1] - a[1]);
+    return side === "rows"
+      ? table.columns.labels.map((_, i) => table.weights[position * width + i])
+      : table.rows.labels.map((_, i) => table.weights[i * width + position]);
   }
 
   /** Returns in words where a token looks, or what looks at it. */
-  function reading(table, side, place) {
+  function reading(table, side, position) {
     const [own, others] =
       side === "rows" ? [table.rows, table.columns] : [table.columns, table.rows];
-    const named = ranked(table, side, place)
+    const named = lineOf(table, side, position)
+      .map((weight, i) => [i, weight])
       .filter(([, weight]) => weight >= 0.005)
+      .sort((a, b) => b[1] - a[1])
       .slice(0, MOST_NAMED);
     const verb = side === "rows" ? "looks at" : "is looked at by";
-    const parts = [foreign(own.labels[place]), ` ${verb} `];
+    const parts = [foreign(own.labels[position]), ` ${verb} `];
     named.forEach(([i, weight], n) => {
       parts.push(n ? ", " : "", foreign(others.labels[i]), ` ${weight.toFixed(2)}`);
     });
-    return named.length ? parts : [foreign(own.labels[place]), ` ${verb} nothing in particular`];
+    return named.length ? parts : [foreign(own.labels[position]), ` ${verb} nothing in particular`];
   }
 
   return {
@@ -205,10 +198,10 @@ const ExplorerNumbers = (() => {
     goldOf,
     labelled,
     layersOf,
+    lineOf,
     make,
     makeSelect,
     makeSvg,
-    percent,
     reading,
     scaleOf,
     tableOf,

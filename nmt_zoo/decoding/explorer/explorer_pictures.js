@@ -1,11 +1,12 @@
 /*
- * The parts of the page of explorer.js: matrix, small pictures, numbers, and rows of words.
+ * The parts of the page of explorer.js: matrix, small pictures, numbers, rows of words, and the
+ * translations of a search.
  */
 "use strict";
 
 // eslint-disable-next-line no-unused-vars
 const ExplorerPictures = (() => {
-  const { filled, foreign, goldOf, make, makeSvg, weightsOf } = ExplorerNumbers;
+  const { filled, foreign, goldOf, labelled, make, makeSvg, weightsOf } = ExplorerNumbers;
   const THUMBNAIL = [59, 130, 208]; // Visible on white and on black.
   let listCount = 0;
 
@@ -45,12 +46,12 @@ const ExplorerPictures = (() => {
         "looked at; the table under Numbers has its weights",
     });
     rows.forEach((label, i) => {
-      const place = { x: left - 6, y: slanted + (i + 0.5) * size, class: "row", "data-place": i };
-      svg.append(makeSvg("text", place, label));
+      const start = { x: left - 6, y: slanted + (i + 0.5) * size, class: "row" };
+      svg.append(makeSvg("text", start, label));
     });
     columns.forEach((label, i) => {
       const at = `translate(${left + (i + 0.5) * size} ${slanted - 6}) rotate(-45)`;
-      svg.append(makeSvg("text", { transform: at, class: "column", "data-place": i }, label));
+      svg.append(makeSvg("text", { transform: at, class: "column" }, label));
     });
     svg.append(makeSvg("rect", { x: left, y: slanted, width, height, class: "frame" }));
     const golden = [];
@@ -141,7 +142,7 @@ const ExplorerPictures = (() => {
    * Args:
    *   title: heading.
    *   labels: the words.
-   *   on: {hover(place or null), choose(place or null), toggle(place): chooses it or no longer,
+   *   on: {hover(position or null), choose(position or null), toggle(position): chooses it or no longer,
    *     leave(): moves to the other row}.
    */
   function makeWords(title, labels, on) {
@@ -185,20 +186,102 @@ const ExplorerPictures = (() => {
     const row = make("div", { class: "words" }, make("h3", {}, title), list);
 
     /** Marks the word chosen; shades the words by the shares of full colour that it gives them. */
-    function mark(place, shares) {
-      active = place;
+    function mark(position, shares) {
+      active = position;
       items.forEach((item, i) => {
-        item.setAttribute("aria-selected", String(i === place));
+        item.setAttribute("aria-selected", String(i === position));
         item.style.setProperty("--share", shares === null ? 0 : Math.min(shares[i], 1));
       });
-      if (place === null) {
+      if (position === null) {
         list.removeAttribute("aria-activedescendant");
       } else {
-        list.setAttribute("aria-activedescendant", items[place].id);
+        list.setAttribute("aria-activedescendant", items[position].id);
       }
     }
     return { row, list, mark };
   }
 
-  return { drawMatrix, drawThumbnail, makeNumbers, makeWords };
+  // The translations of a search, token by token
+
+  function percent(logProb) {
+    return (100 * Math.exp(logProb)).toFixed(1) + "%";
+  }
+
+  /** Makes the part in which translations are followed token by token. */
+  function makeBeam(translations, onStep) {
+    const longest = Math.max(...translations.map(({ steps }) => steps.length));
+    const slider = make("input", { type: "range", min: 1, max: longest, value: 1 });
+    const back = make("button", { type: "button" }, "previous");
+    const forward = make("button", { type: "button" }, "next");
+    const where = make("output", {});
+    const body = make("tbody");
+    const heading = (text) => make("th", { scope: "col" }, text);
+    const headings = [
+      "number",
+      "translation",
+      "probability",
+      "most probable tokens here",
+      "log-probability so far",
+      "score",
+    ];
+    const table = make(
+      "table",
+      {},
+      make("caption", {}, "A translation a row; the token of this step stands out, later ones are faint."),
+      make("thead", {}, make("tr", {}, ...headings.map(heading))),
+      body,
+    );
+
+    function showStep() {
+      const step = Number(slider.value) - 1;
+      where.textContent = `token ${step + 1} of ${longest}`;
+      slider.setAttribute("aria-valuetext", where.textContent);
+      back.disabled = step === 0;
+      forward.disabled = step === longest - 1;
+      body.replaceChildren(...translations.map((translation, i) => beamRow(translation, i, step)));
+      onStep(step);
+    }
+    const move = (by) => {
+      slider.value = Number(slider.value) + by;
+      showStep();
+    };
+    slider.addEventListener("input", showStep);
+    back.addEventListener("click", () => move(-1));
+    forward.addEventListener("click", () => move(1));
+    const controls = make("div", { class: "choices" }, labelled("step", slider), back, forward, where);
+    const scrolled = make(
+      "div",
+      { class: "scrolled", tabindex: "0", role: "group", "aria-label": "table of translations" },
+      table,
+    );
+    const section = make("section", { class: "beam" });
+    section.append(make("h3", {}, "Translations, token by token"), controls, scrolled);
+    return { section, showStep };
+  }
+
+  function beamRow(translation, number, step) {
+    const { steps } = translation;
+    const name = translation.given ? "given" : String(number + 1);
+    const look = (i) => (i === step ? "token here" : i < step ? "token" : "token later");
+    const tokens = steps.map(({ token }, i) =>
+      make(i === step ? "strong" : "span", { class: look(i) }, foreign(token)),
+    );
+    const current = steps[step];
+    const best = (current?.best ?? []).map(([token, logProb]) =>
+      make("span", { class: "token" }, foreign(token), ` ${percent(logProb)}`),
+    );
+    const sum = steps.slice(0, step + 1).reduce((total, { logProb }) => total + logProb, 0);
+    return make(
+      "tr",
+      translation.shown ? { class: "shown" } : {},
+      make("th", { scope: "row" }, translation.shown ? `${name}, drawn above` : name),
+      make("td", {}, ...tokens),
+      make("td", {}, current ? percent(current.logProb) : "ended"),
+      make("td", {}, ...best),
+      make("td", {}, sum.toFixed(2)),
+      make("td", {}, translation.score?.toFixed(2) ?? ""),
+    );
+  }
+
+  return { drawMatrix, drawThumbnail, makeBeam, makeNumbers, makeWords };
 })();

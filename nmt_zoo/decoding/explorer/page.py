@@ -23,7 +23,7 @@ _FOLDER = Path(__file__).parent
 
 def script() -> str:
     """Returns `explorer.js`, which defines `Explorer.show(element, data)`, after its parts."""
-    parts = [f"explorer{part}.js" for part in ("_numbers", "_pictures", "_search", "")]
+    parts = [f"explorer{part}.js" for part in ("_numbers", "_pictures", "")]
     return "\n".join((_FOLDER / part).read_text(encoding="utf-8") for part in parts)
 
 

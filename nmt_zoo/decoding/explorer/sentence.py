@@ -1,17 +1,24 @@
-"""Looks into a model as it translates a sentence: attention, and the choices of the search."""
+"""Looks into a model as it translates sentences, and writes pages of it.
+
+A page shows attention, and the choices of the search.
+"""
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import write_text
+from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.decoding.alignment.links import GoldAlignment
-from nmt_zoo.decoding.explorer.page import model_data, side
+from nmt_zoo.decoding.explorer.page import explorer_page, index_page, model_data, side
 from nmt_zoo.decoding.scoring import make_scorer
 from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.decoding.translator import Translator, not_numbers
@@ -20,6 +27,7 @@ from nmt_zoo.models.base import TranslationModel
 MAX_TOKENS = 256  # Of a side; a page of more is large, slow, and not to be read.
 NUM_BEST = 5  # Most probable tokens shown at each step.
 _LEAST = -999.0  # JSON has no infinity.
+_MOST_IN_TITLE = 80  # characters
 
 
 class NothingToShow(UserError):
@@ -105,20 +113,20 @@ class SentenceExplorer:
             facts = {"text": text, "score": score, "finished": True, "ids": given_ids}
             rows.insert(0, {**facts, "given": True})
         log_probs, best_ids, best = self._scored(source_ids, [row["ids"] for row in rows], number)
-        for place, row in enumerate(rows):
-            row["shown"] = place == 0
-            row["logProb"] = _number(log_probs[place, : len(row["ids"])].sum())
+        for row_number, row in enumerate(rows):
+            row["shown"] = row_number == 0
+            row["logProb"] = _number(log_probs[row_number, : len(row["ids"])].sum())
             row["score"] = None if row["score"] is None else _number(row["score"])
             tokens = self.tokenizer.target.pieces(row.pop("ids"))
             row["steps"] = [
                 {
                     "token": token,
-                    "logProb": _number(log_probs[place, step]),
+                    "logProb": _number(log_probs[row_number, step]),
                     "best": [
                         [piece, _number(value)]
                         for piece, value in zip(
-                            self.tokenizer.target.pieces(best_ids[place, step]),
-                            best[place, step],
+                            self.tokenizer.target.pieces(best_ids[row_number, step]),
+                            best[row_number, step],
                             strict=True,
                         )
                     ],
@@ -170,3 +178,49 @@ def _number(value):
     """Returns a log-probability as JSON has it."""
     value = float(value)
     return _LEAST if math.isnan(value) else round(max(value, _LEAST), 3)
+
+
+def write_page(path: str | Path, models: Sequence[dict[str, Any]], choice: dict[str, Any]) -> None:
+    """Writes a page of MODELs, of one sentence, and the "choice" of `explorer.js`, shown first."""
+    title = models[0]["source"]["text"]
+    if len(title) > _MOST_IN_TITLE:
+        title = title[: _MOST_IN_TITLE - 1] + "…"
+    write_text(path, explorer_page({"models": models, "choice": choice}, title))
+
+
+def write_pages(
+    path: str | Path,
+    explorers: Sequence[SentenceExplorer],
+    sources: Sequence[str],
+    targets: Sequence[str] | None,
+    choice: dict[str, Any],
+) -> int:
+    """Writes a page for each sentence of a text into a folder, and an index of them.
+
+    The folder has the name of the index at `path`: `x_pages` for `x.html`. The index is written
+    last. Each page compares the explorers; `targets` are the translations. Returns the number of
+    lines that have no page; the index says why.
+    """
+    path = Path(path)
+    folder = path.with_name(f"{path.stem}_pages")
+    rows, width = [], max(len(str(len(sources))), 4)
+    with Progress("exploring", len(sources), "lines") as progress:
+        for number, source in enumerate(sources, start=1):
+            target = targets[number - 1] if targets else ""
+            name = f"{number:0{width}}.html"
+            try:
+                if targets and not split_words(target):
+                    raise NothingToShow(f"line {number}: its translation is empty")
+                models = [
+                    explorer.explore(source, target, name=f"line {number}", number=number)
+                    for explorer in explorers
+                ]
+            except NothingToShow as error:
+                rows.append(("", source, f"no page: {error}"))
+            else:
+                write_page(folder / name, models, choice)
+                address = f"{quote(folder.name)}/{name}"
+                rows.append((address, source, models[0]["target"]["text"]))
+            progress.update(1)
+    write_text(path, index_page("Attention, sentence by sentence", rows))
+    return sum(not address for address, *_ in rows)

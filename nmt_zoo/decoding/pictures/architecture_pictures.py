@@ -95,9 +95,9 @@ def _draw_side(axes: Any, parts: Sequence[Part], x: float) -> tuple[float, list[
             inset = _PAD * bool(frame)
             _draw_box(axes, (x + inset, y), _COLUMN - 2 * inset, height, _COLOURS[part.kind])
             for number, row in enumerate(rows):
-                place = x + _COLUMN / 2, y + height - _PAD - (number + 0.5) * _ROW
+                centre = x + _COLUMN / 2, y + height - _PAD - (number + 0.5) * _ROW
                 look = {"weight": "normal" if number else "bold", "va": "center_baseline"}
-                axes.text(*place, row, ha="center", fontsize=_FONT_SIZE, **look)
+                axes.text(*centre, row, ha="center", fontsize=_FONT_SIZE, **look)
             ends += [y, y + height]
             readers += [y + height / 2] * part.reads_source
             y += height + _GAP

@@ -89,13 +89,10 @@ def test_links_are_added_by_the_rules_of_the_method(forward, reverse, method, li
 def test_gold_has_sure_and_possible_links(tmp_path):
     path = tmp_path / "gold.txt"
     path.write_text("1-1 2p1 3?2 3-2\n\n")
-    first, second = read_gold(path, base=1, pairs=[(3, 2), (1, 1)])
+    first, second = read_gold(path, pairs=[(3, 2), (1, 1)])
     assert first.sure == {(0, 0), (2, 1)}
     assert first.possible == {(0, 0), (1, 0), (2, 1)}
     assert second == GoldAlignment(frozenset(), frozenset())
-    path.write_text("0-1\n")
-    with pytest.raises(UserError, match=r"line 1: '0-1'; expected source positions from 1"):
-        read_gold(path, base=1)
 
 
 @pytest.mark.parametrize(
@@ -104,14 +101,12 @@ def test_gold_has_sure_and_possible_links(tmp_path):
         ("3-0", 0, "source positions from 0 to 2", 3),
         ("0-2", 0, "target positions from 0 to 1", 2),
         ("4-1", 1, "source positions from 1 to 3", 3),
-        ("1-0", 1, "target positions from 1 to 2", 2),
     ],
 )
 def test_a_link_outside_its_sentence_is_named(tmp_path, token, base, expected, size):
     path = tmp_path / "some.txt"
     path.write_text(f"1-1\n{token} 1-1\n")
-    reads = [lambda path, pairs: read_gold(path, pairs=pairs, base=base)]
-    for read in [*reads, *[read_alignments] * (base == 0)]:
+    for read in [read_gold, *[read_alignments] * (base == 0)]:
         with pytest.raises(UserError) as error:
             read(path, pairs=[(2, 2), (3, 2)])
         assert str(error.value) == (
@@ -151,8 +146,6 @@ def test_gold_in_the_form_of_naacl_2003_is_known(tmp_path, capsys):
     assert len(read_gold(path)) == 3 and len(read_gold(path, pairs=[(3, 3)] * 9)) == 9
     path.write_text(NUMBERED.replace("0001", "0"))
     assert len(read_gold(path)) == 4
-    counted_from_0 = read_gold(path, base=0)[3]
-    assert counted_from_0.sure == {(0, 1), (1, 2)}
 
 
 def test_scores_are_those_of_the_definition():

@@ -30,7 +30,7 @@ def class_of(count):
     return next((name for name, most in limits.items() if count <= most), "more than 100")
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_word_matches_are_those_of_plain_counting(seed):
     words = random_texts(seed)
     counts = dict(zip("abcdefg", (1, 2, 5, 6, 20, 100, 101), strict=True))

@@ -10,8 +10,7 @@ import tensorflow as tf
 from nmt_zoo import models
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding.alignment.links import GoldAlignment
-from nmt_zoo.decoding.explorer.sentence import NothingToShow, SentenceExplorer
-from nmt_zoo.decoding.explorer.text_pages import write_pages
+from nmt_zoo.decoding.explorer.sentence import NothingToShow, SentenceExplorer, write_pages
 from nmt_zoo.decoding.scoring import make_scorer
 from tests.tiny import pairs, small_settings
 
@@ -100,7 +99,6 @@ def test_correct_links_are_numbered_by_words(transformer):
 @pytest.mark.parametrize(
     ("preset", "more", "maps"),
     [
-        ("lstm_luong", {}, {"decoder/0/cross"}),
         ("ibm2", {}, {"decoder/0/cross"}),
         ("lstm_luong", {"score": "none", "initial_state": "projected"}, set()),
     ],

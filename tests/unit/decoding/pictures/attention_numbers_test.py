@@ -26,8 +26,9 @@ def read(path):
     return maps, {name: value.tolist() for name, value in entries.items()}
 
 
-@pytest.mark.parametrize("ending", [".npz", ".NPZ", ".json"])
-@pytest.mark.parametrize("links", [None, "", "0-0 1p0"])
+@pytest.mark.parametrize(
+    ("ending", "links"), [(".npz", None), (".NPZ", ""), (".npz", "0-0 1p0"), (".json", "0-0 1p0")]
+)
 def test_what_is_read_back_is_what_was_written(tmp_path, ending, links):
     gold = None if links is None else parse_gold(links, "gold")
     for name in "ab":

@@ -17,6 +17,7 @@ font_manager = pytest.importorskip("matplotlib.font_manager")
 
 SOURCE = ["▁Das", "▁Rechts", "schutz", "versicherung", "▁kostet", "▁5", "$_a$", "</s>"]
 TARGET = ["▁The", "▁legal", "▁insurance", "▁costs", "▁$5", "&<x>", "</s>"]
+ALL = {"layer": "all", "head": "all"}
 
 
 def random_map(num_heads, num_rows, num_columns):
@@ -57,56 +58,56 @@ def draw_svg(tmp_path, maps, source=SOURCE, target=TARGET, **options):
     return svg_texts(tmp_path / "a.svg")
 
 
-def panel_names(texts):
-    return [text for text in texts if re.match(r"layer \d|head \d|mean", text or "")]
-
-
 def test_the_same_input_gives_the_same_bytes(same_bytes):
-    options = {"title": "Twice", "gold": parse_gold("0-0 1p1", "gold")}
+    options = {"name": "Twice", "gold": parse_gold("0-0 1p1", "gold")}
     maps = transformer_maps()
-    same_bytes(
-        lambda path: attention_pictures.save_attention(maps, SOURCE, TARGET, path, **options)
-    )
+
+    def draw(path):
+        attention_pictures.save_attention(maps, SOURCE, TARGET, path, **options)
+
+    same_bytes(draw, MAGIC)
 
 
 def test_every_token_is_written_on_every_panel(tmp_path):
-    texts = draw_svg(tmp_path, transformer_maps(num_layers=2, num_heads=3))
+    texts = draw_svg(tmp_path, transformer_maps(num_layers=2, num_heads=2), **ALL)
     for token in {*SOURCE, *TARGET}:
-        assert texts.count(token) == 6 * ((token in SOURCE) + (token in TARGET)), token
+        assert texts.count(token) == 4 * ((token in SOURCE) + (token in TARGET)), token
 
 
 def test_both_sentences_are_written_below_the_title(tmp_path):
     """As they stand, but for control characters and those that reorder text."""
     texts = ("Das\tHaus\x00.", "A $5_0 \u202dhouse.")
-    texts = draw_svg(tmp_path, transformer_maps(), title="a model & $6", texts=texts)
-    lines = ["a model & $6", r"source: Das Haus\x00.", r"translation: A $5_0 \u202dhouse."]
+    texts = draw_svg(tmp_path, transformer_maps(), name="a model & $6", texts=texts)
+    title = "a model & $6: cross-attention, layer 1, mean of 3 heads"
+    lines = [title, r"source: Das Haus\x00.", r"translation: A $5_0 \u202dhouse."]
     assert [text for text in texts if text in lines] == lines
 
 
-@pytest.mark.parametrize(("num_layers", "layer"), [(1, 1), (2, 1), (6, 5)])
-def test_the_layer_to_draw_is_the_last_but_one_unless_it_is_the_only_one(num_layers, layer):
-    assert attention_pictures.usual_layer(transformer_maps(num_layers), "cross") == layer
-
-
 @pytest.mark.parametrize(
-    ("maps", "choice", "title"),
+    ("options", "panels", "title"),
     [
-        ("transformer", {}, "cross-attention, layers 1 to 2, heads 1 to 3"),
-        ("transformer", {"layer": 2, "head": 3}, "cross-attention, layer 2, head 3"),
-        ("transformer", {"head": "mean"}, "cross-attention, layers 1 to 2, mean of 3 heads"),
-        ("transformer", {"kind": "encoder"}, "self-attention of the encoder, layers 1 to 2"),
-        ("transformer", {"kind": "decoder"}, "self-attention of the decoder, layers 1 to 2"),
-        ("recurrent", {}, "attention to the source, layer 2, head 1"),
+        (ALL, "11 12 21 22", "cross-attention, layers 1 to 2, heads 1 to 2"),
+        ({"layer": 2, "head": "all"}, "21 22", "cross-attention, layer 2, heads 1 to 2"),
+        ({"layer": "all", "head": 2}, "12 22", "cross-attention, layers 1 to 2, head 2"),
+        ({"layer": 1, "head": 2}, "12", "cross-attention, layer 1, head 2"),
+        ({"layer": 2, "head": "mean"}, "2m", "cross-attention, layer 2, mean of 2 heads"),
+        ({}, "1m", "cross-attention, layer 1, mean of 2 heads"),
+        ({"kind": "encoder"}, "1m", "self-attention of the encoder, layer 1, mean of 2 heads"),
+        ({"kind": "decoder"}, "1m", "self-attention of the decoder, layer 1, mean of 2 heads"),
     ],
 )
-def test_a_title_names_model_kind_layers_and_heads(maps, choice, title):
-    found = {
-        "transformer": transformer_maps(),
-        "recurrent": {"decoder/1/cross": random_map(1, 7, 8)},
-    }
-    assert attention_pictures.title_of("m of x", found[maps], **choice).startswith(
-        f"m of x: {title}"
-    )
+def test_a_layer_or_a_head_can_be_chosen_and_the_title_names_it(tmp_path, options, panels, title):
+    maps = transformer_maps(num_layers=2, num_heads=2)
+    texts = draw_svg(tmp_path, maps, name="m of x", **options)
+    names = [re.sub("layer |head |, |ean of 2 heads", "", text) for text in texts[:-1] if text]
+    assert [name for name in names if re.fullmatch(r"\d[\dm]", name)] == panels.split()
+    assert f"m of x: {title}" in " ".join(map(str, texts))  # Long titles are wrapped.
+
+
+def test_a_model_of_one_map_has_no_names_of_panels(tmp_path):
+    texts = draw_svg(tmp_path, {"decoder/1/cross": random_map(1, 7, 8)}, name="m")
+    assert "m: attention to the source, layer 2, head 1" in texts
+    assert not any(text.startswith(("layer", "head", "mean")) for text in texts)
 
 
 def test_darker_is_more_weight_in_grey_print_too():
@@ -115,57 +116,32 @@ def test_darker_is_more_weight_in_grey_print_too():
     assert luminance[0] == pytest.approx(1) and (np.diff(luminance) < -0.025).all()
 
 
-@pytest.mark.parametrize(
-    ("options", "names"),
-    [
-        ({}, ["layer 1, head 1", "layer 1, head 2", "layer 2, head 1", "layer 2, head 2"]),
-        ({"layer": 2}, ["layer 2, head 1", "layer 2, head 2"]),
-        ({"head": 2}, ["layer 1, head 2", "layer 2, head 2"]),
-        ({"layer": 1, "head": 2}, ["layer 1, head 2"]),
-        ({"layer": 2, "head": "mean"}, ["layer 2, mean of 2 heads"]),
-    ],
-)
-def test_a_layer_or_a_head_can_be_chosen(tmp_path, options, names):
-    maps = transformer_maps(num_layers=2, num_heads=2)
-    assert panel_names(draw_svg(tmp_path, maps, **options)) == names
-
-
 def test_mean_draws_the_mean_of_the_heads(tmp_path):
     maps = transformer_maps(num_layers=1, num_heads=3)
     mean = {"decoder/0/cross": maps["decoder/0/cross"].mean(axis=0, keepdims=True)}
-    attention_pictures.save_attention(mean, SOURCE, TARGET, tmp_path / "one.svg")
-    attention_pictures.save_attention(maps, SOURCE, TARGET, tmp_path / "mean.svg", head="mean")
-    images = [
-        re.search(r"base64,([^\"]+)", (tmp_path / name).read_text())[1]
-        for name in ("one.svg", "mean.svg")
-    ]
+    images = []
+    for drawn in (mean, maps):
+        attention_pictures.save_attention(drawn, SOURCE, TARGET, tmp_path / "a.svg")
+        images.append(re.search(r"base64,([^\"]+)", (tmp_path / "a.svg").read_text())[1])
     assert images[0] == images[1]
 
 
-def test_encoder_pictures_have_the_source_on_both_sides(tmp_path):
-    texts = draw_svg(tmp_path, transformer_maps(1, 1), kind="encoder")
-    assert [texts.count(token) for token in SOURCE] == [2] * len(SOURCE)
-    assert not (set(TARGET) - set(SOURCE)) & set(texts)
-
-
-def test_decoder_pictures_have_the_target_shifted_right_on_top(tmp_path):
-    texts = draw_svg(tmp_path, transformer_maps(1, 1), kind="decoder")
-    titles = attention_pictures.AXES["decoder"]
-    labels = [text for text in texts if text not in titles]
-    assert labels[: 2 * len(TARGET)] == ["<s>", *TARGET[:-1], *TARGET]
-
-
-@pytest.mark.parametrize("kind", ["cross", "encoder", "decoder"])
-def test_merged_pictures_show_words(tmp_path, kind):
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_self_attention_has_one_text_on_both_sides(tmp_path, kind):
+    """The decoder's columns are shifted right. Merged pictures show words."""
+    rows = SOURCE if kind == "encoder" else TARGET
+    columns = SOURCE if kind == "encoder" else ["<s>", *TARGET[:-1]]
+    texts = draw_svg(tmp_path, transformer_maps(1, 1), kind=kind)
+    assert texts[: len(columns)] == columns and texts[len(columns) + 1 :][: len(rows)] == rows
     texts = draw_svg(tmp_path, transformer_maps(), kind=kind, merge_subwords=True)
     assert not any("▁" in text for text in texts)
-    assert ("Rechtsschutzversicherung" in texts) == (kind != "decoder")
+    assert ("Rechtsschutzversicherung" in texts) == (kind == "encoder")
 
 
-@pytest.mark.parametrize("path", ["a.jpg", "a", "a.png.gz"])
-def test_unknown_endings_are_refused(tmp_path, path):
-    with pytest.raises(ValueError, match=r"\.png, \.svg, \.pdf"):
-        attention_pictures.save_attention(transformer_maps(), SOURCE, TARGET, tmp_path / path)
+def test_unknown_endings_are_refused(tmp_path):
+    for path in ("a.jpg", "a", "a.png.gz"):
+        with pytest.raises(ValueError, match=r"\.png, \.svg, \.pdf"):
+            attention_pictures.save_attention(transformer_maps(), SOURCE, TARGET, tmp_path / path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -184,10 +160,10 @@ SHAPES = [(3, 8, 7), (3, 7, 9), (7, 8), (1, 3, 7, 8), (0, 7, 8)]
 @pytest.mark.parametrize(
     ("maps", "options", "message"),
     [
-        (CROSS, {"kind": "self"}, "'self'.*cross, encoder, decoder"),
+        (CROSS, {"kind": "self"}, "'self'.*encoder, decoder, cross"),
         (CROSS, {"kind": "encoder"}, r"no 'encoder' maps.*decoder/0/cross"),
         *((CROSS, {"layer": n}, f"no layer {n}; layers: 1, 2") for n in (0, 3)),
-        *((CROSS, {"head": n}, f"no head {n!r}; heads: 1 to 3, or 'mean'") for n in (0, 4, "max")),
+        *((CROSS, {"head": n}, f"no head {n!r}; heads: 1, 2, 3, or 'mean'") for n in (0, 4, "max")),
         *(
             ({"decoder/0/cross": np.zeros(shape)}, {}, re.escape(str(shape)) + ".*7, 8")
             for shape in SHAPES
@@ -217,20 +193,18 @@ def test_settings_of_matplotlib_are_neither_used_nor_changed(tmp_path):
 
 def test_pictures_grow_with_the_sentence(tmp_path):
     sizes = []
-    for length in (5, 30, 60):
+    for length in (5, 60):
         tokens = ["▁Haus"] * length
         maps = {"decoder/0/cross": random_map(1, length, length)}
         attention_pictures.save_attention(maps, tokens, tokens, tmp_path / "a.png")
         sizes.append(png_size(tmp_path / "a.png"))
-    for smaller, larger in itertools.pairwise(sizes):
-        assert larger[0] > smaller[0] and larger[1] > smaller[1]
+    assert sizes[1][0] > sizes[0][0] and sizes[1][1] > sizes[0][1]
     assert min(sizes[-1]) >= 60 * 0.2 * 150
 
 
 LEGIBLE = {
-    "one token": (1, 1, ["</s>"], ["</s>"]),
-    "one token, many heads": (2, 3, ["a"], ["b"]),
-    "pieces": (2, 2, SOURCE * 3, TARGET * 3),
+    "one token": (2, 3, ["a"], ["b"]),
+    "pieces": (1, 2, SOURCE * 3, TARGET * 3),
     "long last word": (1, 2, ["a", "Rechtsschutzversicherungsgesellschaften"], ["a"] * 3),
     "endless word": (1, 2, ["x" * 500], ["y" * 500]),
     "wide characters": (1, 2, ["日本語" * 9, "。"], ["漢字かな", "</s>"]),
@@ -282,8 +256,8 @@ def test_labels_are_large_enough_and_neither_cut_off_nor_overlapping(tmp_path, m
         checked.append(len(figure.axes))
 
     monkeypatch.setattr(Figure, "savefig", check)
-    title = "A title that is rather longer than some of the pictures below it are wide"
-    attention_pictures.save_attention(maps, source, target, tmp_path / "a.png", title=title)
+    title = {"name": "a name that is rather longer than some of the pictures below it are wide"}
+    attention_pictures.save_attention(maps, source, target, tmp_path / "a.png", **title, **ALL)
     assert checked == [num_layers * num_heads + 1]
 
 
@@ -335,7 +309,7 @@ def test_one_line_names_the_fonts_of_characters_that_no_font_has(tmp_path, only_
     assert "日本語" in draw_svg(tmp_path, maps, tokens, tokens)
     assert capfd.readouterr().err == ""
     for _ in range(2):
-        attention_pictures.save_attention(maps, tokens, tokens, tmp_path / "a.png")
+        attention_pictures.save_attention(maps, tokens, tokens, tmp_path / "a.png", dpi=72)
     (line,) = capfd.readouterr().err.splitlines()
     assert "no installed font has: 日本語नमस्ते🤖; install" in line and "write an .svg" in line
 
@@ -347,34 +321,6 @@ def test_control_characters_are_spelled_out(tmp_path):
 
 
 HAS_SHAPING = hasattr(pytest.importorskip("matplotlib.ft2font"), "__libraqm_version__")
-
-
-def ink(text):
-    """Returns the columns of pixels that a text in DejaVu Sans blackens, without empty margins."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    with figures.style([text], ".png"):
-        figure = Figure(figsize=(4, 1), dpi=200)
-        figure.text(0.05, 0.4, text, fontsize=24)
-        canvas = FigureCanvasAgg(figure)
-        canvas.draw()
-    dark = 255 - np.asarray(canvas.buffer_rgba())[..., 0].astype(int)
-    columns = dark.sum(axis=0)
-    return np.trim_zeros(columns)
-
-
-@pytest.mark.skipif(not HAS_SHAPING, reason="this matplotlib is older than 3.11")
-def test_hebrew_is_drawn_from_right_to_left_and_arabic_letters_are_joined(capfd):
-    def gaps(columns):
-        return int((np.diff((columns == 0).astype(int)) == 1).sum())
-
-    first, word = ink("ל"), ink("לםםם")  # The first letter of a word is the rightmost.
-    np.testing.assert_allclose(word[-len(first) + 2 :], first[2:], atol=600)
-    assert gaps(word) == 3
-    # Letters that join: apart, with a non-joiner between them, they leave gaps.
-    assert gaps(ink("سلم")) == 0 and gaps(ink("س\u200cل\u200cم")) > 0
-    assert capfd.readouterr().err == ""
 
 
 def test_a_matplotlib_that_cannot_order_text_says_so_once(tmp_path, monkeypatch, capfd):
@@ -401,3 +347,54 @@ def test_a_png_that_would_be_huge_is_drawn_coarser_as_long_as_it_is_legible(tmp_
         attention_pictures.save_attention(maps, SOURCE, TARGET, tmp_path / "b.png")
     assert not (tmp_path / "b.png").exists()
     attention_pictures.save_attention(maps, SOURCE, TARGET, tmp_path / "a.pdf")
+
+
+# Links made by people
+
+PAIR = ["ein", "Haus", "da", "</s>"], ["a", "house", "</s>"]
+MAPS = {f"decoder/{i}/cross": np.full((1, 3, 4), 0.25) for i in range(2)}
+GOLD = parse_gold("0-0 1-1 2p1", "gold")
+
+
+def frames_of(path, **options):
+    """Draws an .svg; returns the style and the upper left corner of all of its frames."""
+    attention_pictures.save_attention(MAPS, *PAIR, path, **options)
+    frames = []
+    for element in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}path"):
+        style = element.get("style", "")
+        if figures.LINE_COLOURS[1] in style:
+            points = np.array(element.get("d").replace("L", "M").strip(" zM").split("M"))
+            corner = np.array([point.split() for point in points], float).min(axis=0)
+            frames.append(("dasharray" in style, *corner))
+    return frames
+
+
+def test_every_link_has_a_frame_on_every_panel_and_one_in_the_key(tmp_path):
+    path = tmp_path / "a.svg"
+    dashed = [frame[0] for frame in frames_of(path, gold=GOLD, layer="all")]
+    assert dashed.count(False) == 2 * 2 + 1 and dashed.count(True) == 2 * 1 + 1
+    assert {"sure", "possible"} <= set(svg_texts(path))
+    # At the column of the source and the row of the target.
+    (_, *first), (_, *second), (_, *possible) = frames_of(path, gold=GOLD)[:3]
+    cell = second[0] - first[0]
+    assert cell > 5 and second[1] - first[1] == pytest.approx(cell)
+    assert possible == pytest.approx([first[0] + 2 * cell, first[1] + cell])
+    assert not frames_of(path) and "sure" not in svg_texts(path)
+    assert len(frames_of(path, gold=parse_gold("", "gold"))) == 2  # The key alone.
+
+
+@pytest.mark.parametrize(
+    ("links", "options", "message"),
+    [
+        ("4-0", {}, r"link \(4, 0\) is outside"),
+        ("0-3", {}, r"link \(0, 3\) is outside"),
+        ("0-0", {"kind": "encoder"}, "gold links are of source and target"),
+    ],
+)
+def test_links_that_cannot_be_marked_are_refused(tmp_path, links, options, message):
+    maps = {**MAPS, "encoder/0/self": np.full((1, 4, 4), 0.25)}
+    with pytest.raises(ValueError, match=message):
+        attention_pictures.save_attention(
+            maps, *PAIR, tmp_path / "a.svg", gold=parse_gold(links, "gold"), **options
+        )
+    assert not list(tmp_path.iterdir())

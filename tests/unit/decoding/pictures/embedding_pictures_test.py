@@ -39,8 +39,7 @@ def model():
     return model
 
 
-@pytest.mark.parametrize("projection", ["pca", "tsne"])
-@pytest.mark.parametrize("num_words", [5, 60])
+@pytest.mark.parametrize(("projection", "num_words"), [("pca", 60), ("tsne", 5)])
 def test_translations_lie_close_to_each_other(model, projection, num_words):
     points = embedding_points(model, TOKENIZER, projection=projection, num_words=num_words)
     (words, source), (translations, target) = points["source"], points["target"]
