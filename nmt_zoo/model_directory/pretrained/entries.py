@@ -67,17 +67,19 @@ def entries_of(listed: Listed) -> Entries:
             controls.add(piece)
         texts.append(piece)
     models = [read_bytes(path) for path in listed.files]
-    listed_pieces = {*texts, *SPECIALS}
-    unlisted = dict.fromkeys(
-        piece
-        for model, path in zip(models, listed.files, strict=True)
-        for piece in pieces_of(model, path)
-        if piece not in listed_pieces
-    )
+    listed_pieces, unlisted = {*texts}, {}
+    for model, path in zip(models, listed.files, strict=True):
+        pieces = pieces_of(model, path)
+        missing = [piece for piece in pieces if piece not in listed_pieces]
+        if 2 * len(missing) > len(pieces):
+            raise UserError(
+                f"{path}: {len(missing):,} of its {len(pieces):,} pieces have no entry in the "
+                "vocabulary; it belongs to another model"
+            )
+        unlisted.update(dict.fromkeys(piece for piece in missing if piece not in SPECIALS))
     entries = [*SPECIALS, *texts, *unlisted]
     if len({*entries}) < len(entries) or not all(entries):
         raise UserError(f"{listed.files[0].parent}: a piece is empty or appears twice")
-    _check_fit(models, texts, listed)
     made = [
         BpeVocabulary(with_entries(model, entries, controls, path), path, "none")
         for model, path in zip(models, listed.files, strict=True)
@@ -88,16 +90,3 @@ def entries_of(listed: Listed) -> Entries:
         rows + [listed.unk] * len(unlisted),
         [BOS_ID, *range(len(rows), len(entries))],
     )
-
-
-def _check_fit(models, texts, listed):
-    """Raises `UserError` if a SentencePiece model belongs to another vocabulary."""
-    pieces_listed = {*texts}
-    for model, path in zip(models, listed.files, strict=True):
-        pieces = pieces_of(model, path)
-        missing = sum(piece not in pieces_listed for piece in pieces)
-        if 2 * missing > len(pieces):
-            raise UserError(
-                f"{path}: {missing:,} of its {len(pieces):,} pieces have no entry in the "
-                "vocabulary; it belongs to another model"
-            )

@@ -18,8 +18,8 @@ from nmt_zoo.model_directory.pretrained.hugging_face import (
     MASKED,
     by_id,
     languages_of_tags,
+    read_tensors,
 )
-from nmt_zoo.model_directory.pretrained.tensor_files import read_tensors
 from nmt_zoo.model_directory.weight_files import Arrays
 
 DECODER = "decoder.yml"

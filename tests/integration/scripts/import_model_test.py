@@ -20,8 +20,8 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.model_directory.pretrained.hugging_face import read_tensors
 from nmt_zoo.model_directory.pretrained.importing import import_model
-from nmt_zoo.model_directory.pretrained.tensor_files import read_tensors
 from nmt_zoo.models.base import shift_right
 from tests.pretrained import (
     CODES,
