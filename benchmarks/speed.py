@@ -3,8 +3,6 @@ r"""Measures speed and memory; candidates take turns.
     python benchmarks/speed.py updates --preset=transformer_base --precision=bfloat16 \
         --output=docs/results/speed/updates/transformer_base_bfloat16.json
     python benchmarks/speed.py decoding --model_dir=runs/x --source=data/multi30k_en_de/test.en
-    python benchmarks/speed.py serving --model_dir=runs/demo --source=data/demo/test.en
-    python benchmarks/speed.py starting --model_dir=runs/demo
 
 `updates` needs torch, unless --candidates leaves it out; `decoding` needs ctranslate2.
 """
@@ -24,7 +22,7 @@ process.start()  # Before anything imports TensorFlow.
 
 # isort: split
 
-from benchmarks.parts import decoding, serving, updates
+from benchmarks.parts import decoding, updates
 from benchmarks.parts.scripts import recorded, require
 from nmt_zoo.command_line import console
 
@@ -36,12 +34,10 @@ def parser():
     main = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     kinds = main.add_subparsers(required=True, metavar="KIND")
 
-    def kind(name, measure, *, model=False, packages=()):
+    def kind(name, measure, packages=()):
         own = kinds.add_parser(name, help=measure.__doc__.splitlines()[0])
         own.set_defaults(measure=measure, packages=packages)
         own.add_argument("--output", help="JSON file to write")
-        if model:
-            own.add_argument("--model_dir", default="", required=name != "decoding")
         return own
 
     own = kind("updates", updates.measure)
@@ -57,20 +53,13 @@ def parser():
     own.add_argument("--threads", type=int, default=os.cpu_count(), help="of every candidate")
     own.add_argument("--seed", type=int, default=1, help="of weights, dropout and batches")
 
-    own = kind("decoding", decoding.measure, model=True, packages=("ctranslate2",))
+    own = kind("decoding", decoding.measure, packages=("ctranslate2",))
+    own.add_argument("--model_dir", default="", help="model to time, besides random ones")
     own.add_argument("--source", help="text that --model_dir translates")
     own.add_argument("--beams", type=int, nargs="+", default=[4, 1], help="numbers of hypotheses")
     own.add_argument("--lines", type=int, default=128, help="lines in a turn with batches")
     own.add_argument("--rounds", type=int, default=7, help="turns of each engine")
     own.add_argument("--threads", type=int, default=2, help="of every engine")
-
-    own = kind("serving", serving.measure, model=True)
-    own.add_argument("--source", required=True, help="lines to translate")
-    own.add_argument("--clients", type=int, default=16)
-    own.add_argument("--seconds", type=float, default=60.0, help="duration of a load")
-
-    own = kind("starting", serving.start_times, model=True, packages=("ctranslate2",))
-    own.add_argument("--rounds", type=int, default=5)
     return main
 
 

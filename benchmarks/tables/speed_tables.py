@@ -1,6 +1,6 @@
-"""Tables of speed and memory: updates, translation and the server."""
+"""Tables of speed and memory: updates and translation."""
 
-from benchmarks.tables.cells import fill, read, records, spread, table
+from benchmarks.tables.cells import read, records, spread, table
 
 _UPDATES = {
     "model": "`{model}`",
@@ -39,15 +39,6 @@ _DECODING = {
     "ours is": spread("ratio"),
     "bfloat16 is": spread("ratio_bfloat16"),
     "of the matrix products": "{ours[share_of_matrix_products]:.0%}",
-}
-_SERVING = {
-    "clients": "{clients}",
-    "answers a second": "{answers_per_second:,.1f}",
-    "median": "{milliseconds[median]:,.0f} ms",
-    "99%": "{milliseconds[percentile_99]:,.0f} ms",
-    "longest": "{milliseconds[longest]:,.0f} ms",
-    "lost": "{lost:,}",
-    "wrong": "{wrong:,}",
 }
 
 
@@ -108,22 +99,8 @@ def _decoding():
     return [*table(_DECODING, rows), *notes]
 
 
-def _serving():
-    """Makes a row for each load of `speed.py serving`; the other results stand below."""
-    record = read("speed/serving")
-    rows = [record["one_client"], record["many_clients"][0]]
-    text = (
-        "{many_clients[0][clients]} clients get {times_as_many_answers:.2f} times as many answers "
-        "as one. Memory: {megabytes[0]:,} MB after the first load, {megabytes[1]:,} MB after the "
-        "second. The first answer came {seconds_to_start[first]:.1f} s after the start, and "
-        "{seconds_to_start[after_a_kill]:.1f} s after that of a killed server."
-    )
-    return [*table(_SERVING, rows), "", fill(text, record)]
-
-
 TABLES = {
     "speed": _update_sentence,
     "updates": _updates,
     "decoding": _decoding,
-    "serving": _serving,
 }
