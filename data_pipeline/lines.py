@@ -73,9 +73,7 @@ class TextFile(NamedTuple):
                     shown = line.decode(errors="replace")[:60]
                     fault = f"{shown!r}; expected `source ||| target`, with one ||| between spaces"
                 raise UserError(f"{self.path}, line {number}: {fault}")
-            column.append(
-                fields[self.column].strip(b" \t") if self.is_joined else fields[self.column]
-            )
+            column.append(fields[self.column])
         return b"\n".join(column)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple
 
 import keras
+import numpy as np
 from keras import ops
 
 from nmt_zoo.models.architecture import Architecture, layers_of
@@ -155,6 +156,19 @@ class Searchable(keras.Model):
         self.pad_id = pad_id
         self.bos_id = bos_id
         self.settings: dict[str, Any] = {}  # A subclass's own, which its configuration has, too.
+
+    def _array(self, name, shape, value, dtype="float32"):
+        """Adds a weight that no gradient trains, filled with a value or a whole array."""
+        return self.add_weight(
+            name=name,
+            shape=shape,
+            dtype=dtype,
+            initializer=lambda shape, dtype: ops.convert_to_tensor(
+                np.broadcast_to(np.asarray(value, dtype), shape)
+            ),
+            trainable=False,
+            autocast=False,
+        )
 
     # Facts about a model class, for code that would otherwise ask for its type.
     reads_source = True  # False: a language model of the target, which translates nothing.

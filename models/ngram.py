@@ -77,27 +77,24 @@ class NgramLanguageModel(Searchable):
         require_at_most(_MOST_ORDER, self.settings, ("order",))
         require_at_least(0, self.settings, ("num_ngrams",))
         self.order = order
-        self.unigrams = self._table("unigrams", target_vocab_size, self._uniform)
+        self.unigrams = self.add_weight(
+            name="unigrams",
+            shape=(target_vocab_size,),
+            dtype="float32",
+            initializer=self._uniform,
+            trainable=False,
+            autocast=False,
+        )
         # One more key than there are n-grams, so that a search beyond the last n-gram finds a key.
-        self.ngram_keys = self._table("keys", num_ngrams + 1, _last, "int64")
-        self.probabilities = self._table("probabilities", num_ngrams + 1, "zeros")
-        self.backoffs = self._table("backoffs", target_vocab_size + num_ngrams, "ones")
+        self.ngram_keys = self._array("keys", (num_ngrams + 1,), _LAST, "int64")
+        self.probabilities = self._array("probabilities", (num_ngrams + 1,), 0)
+        self.backoffs = self._array("backoffs", (target_vocab_size + num_ngrams,), 1)
         self.built = True
 
     def _uniform(self, shape, dtype):
         values = np.full(shape, 1 / max(self.target_vocab_size - 2, 1))
         values[[self.pad_id, self.bos_id]] = 0
         return ops.convert_to_tensor(values, dtype)
-
-    def _table(self, name, size, initializer, dtype="float32"):
-        return self.add_weight(
-            shape=(size,),
-            dtype=dtype,
-            initializer=initializer,
-            trainable=False,
-            autocast=False,
-            name=name,
-        )
 
     def fill(self, table: Any) -> None:
         """Copies the arrays of a `training.ways.counting.counting.NgramTable`."""
@@ -224,8 +221,3 @@ class NgramLanguageModel(Searchable):
 def _log(probabilities):
     logs = ops.log(ops.maximum(probabilities, 1e-37))
     return ops.where(probabilities > 0, logs, IMPOSSIBLE)
-
-
-def _last(shape, dtype):
-    """Initializes the keys of an empty list of n-grams."""
-    return ops.full(shape, _LAST, dtype)

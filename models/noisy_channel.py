@@ -82,29 +82,18 @@ class NoisyChannel(Searchable):
         self.language_model = language_model
         self.weight = weight
         self.max_words = max_words
-        self.candidates = self._constant("candidates", self._likely_words(num_translations))
-        self.frequent = self._constant("frequent", self._frequent_words(num_frequent))
+        likely, unigrams = self._likely_words(num_translations), self._probabilities()
+        frequent = np.argsort(-unigrams, kind="stable")[:num_frequent]
+        frequent = frequent[unigrams[frequent] > 0]
+        self.candidates = self._array("candidates", likely.shape, likely, "int32")
+        self.frequent = self._array("frequent", frequent.shape, frequent, "int32")
         self.built = True
-
-    def _constant(self, name, values):
-        return self.add_weight(
-            name=name,
-            shape=values.shape,
-            dtype="int32",
-            initializer=lambda *_, **__: ops.convert_to_tensor(values, "int32"),
-            trainable=False,
-        )
 
     def _probabilities(self):
         """Returns P(e) without context, `[V]` NumPy; 0 for padding, `<s>` and `</s>`."""
         unigrams = ops.convert_to_numpy(self.language_model.unigrams).copy()  # pyright: ignore[reportAttributeAccessIssue]
         unigrams[[self.pad_id, self.bos_id, self.channel.eos_id]] = 0
         return unigrams
-
-    def _frequent_words(self, count):
-        unigrams = self._probabilities()
-        words = np.argsort(-unigrams, kind="stable")[:count]
-        return words[unigrams[words] > 0]
 
     def _likely_words(self, count):
         """Finds the words e that most likely generate each f: `[source ids, count]`, padded."""

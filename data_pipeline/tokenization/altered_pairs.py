@@ -20,9 +20,8 @@ from nmt_zoo.data_pipeline.tokenization.bpe_dropout import mixed
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PLACEHOLDERS, UNK_ID
 
-_PLACEHOLDERS_SHARE = (
-    0.7  # Of the strings. Few texts teach to copy placeholders, more teach to copy bytes.
-)
+# Of the strings. Few texts teach to copy placeholders, more teach to copy bytes.
+_PLACEHOLDERS_SHARE = 0.7
 _STREAM = 1 << 32  # Other random numbers than those of BPE-dropout.
 # First and last characters of blocks of Unicode.
 _SYMBOLS = (*("¡¿", "‐‧", "‰⁞", "₠₿", "←⇿", "∀⋿", "■◿", "☀➿", "😀🙏", "🌀🗿", "🚀🛼", "🤀🧿"),)

@@ -68,10 +68,6 @@ class GraphBpe(tf.Module):
         """`[B, T]` int32 -> `[B]` strings."""
         return graph_normalised(self.processor.detokenize(_until_eos(ids)), self.form)
 
-    def pieces(self, ids: tf.Tensor) -> tf.Tensor:
-        """`[B, T]` int32 -> `[B, T]` strings."""
-        return tf.gather(self.words, ids)
-
 
 class GraphWords(tf.Module):
     """A vocabulary of words or ready-made pieces, separated by white space, inside a graph."""
@@ -105,10 +101,6 @@ class GraphWords(tf.Module):
         if self.style == "@@":
             line = tf.strings.regex_replace(line, "@@( |$)", "")
         return graph_normalised(line, self.form)
-
-    def pieces(self, ids: tf.Tensor) -> tf.Tensor:
-        """`[B, T]` int32 -> `[B, T]` strings."""
-        return tf.gather(self.words, ids)
 
 
 def _until_eos(ids):

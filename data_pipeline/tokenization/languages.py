@@ -17,21 +17,23 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID
 _NAME = re.compile("[A-Za-z][A-Za-z0-9_-]*")
 
 
-def tags_of(text: str, count: int, name: str) -> list[str]:
-    """Returns the tag of each language of a list such as `de,fr`, for `count` corpora.
+def tags_of(text: str, count: int) -> list[str]:
+    """Returns the tag of each language of --target_languages, `de,fr`, for `count` corpora.
 
-    Errors name the option `name`. Raises UserError: another number of languages, or a language that
-    is no name of letters, digits and hyphens.
+    Raises UserError: another number of languages, or one that is no name of letters, digits and
+    hyphens.
     """
     languages = text.split(",")
     if len(languages) != count:
         raise UserError(
-            f"--{name}={text}: {len(languages)} languages for {count} corpora; expected one for "
-            "each file of the source, in the same order"
+            f"--target_languages={text}: {len(languages)} languages for {count} corpora; expected "
+            "one for each file of the source, in the same order"
         )
     for language in languages:
         if not _NAME.fullmatch(language):
-            raise UserError(f"--{name}={text}: {language!r} is no name of a language, such as de")
+            raise UserError(
+                f"--target_languages={text}: {language!r} is no name of a language, such as de"
+            )
     return [f">>{language}<<" for language in languages]
 
 
@@ -72,20 +74,16 @@ def of_languages(
     meant = {"source": source or languages.source, "target": target or languages.target}
     for side in SIDES[:1] if languages.on_source else SIDES:
         spoken = "target" if languages.on_source else side
-        token = _token(languages, meant[spoken], spoken, name)
+        language = meant[spoken]
+        if language not in languages.signs:
+            fault = f"{language!r} is none of them"
+            fault = fault if language else "none is given, here or when importing"
+            names = ", ".join(sorted(languages.signs))
+            raise UserError(f"--{spoken}_language: {fault}; the languages of {name}: {names}")
         vocabulary = copy.copy(getattr(tokenizer, side))
-        (vocabulary.language_token,) = vocabulary.ids([token])
+        (vocabulary.language_token,) = vocabulary.ids([languages.signs[language]])
         vocabulary.language_tokens = frozenset(vocabulary.ids(languages.signs.values()))
         if UNK_ID in vocabulary.language_tokens:
             raise UserError(f"{name}: the {side} vocabulary lacks the token of a language")
         tokenizer = tokenizer._replace(**{side: vocabulary})
     return tokenizer
-
-
-def _token(languages, language, side, name):
-    if language in languages.signs:
-        return languages.signs[language]
-    fault = f"{language!r} is none of them" if language else "none is given, here or when importing"
-    raise UserError(
-        f"--{side}_language: {fault}; the languages of {name}: {', '.join(sorted(languages.signs))}"
-    )

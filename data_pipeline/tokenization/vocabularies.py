@@ -46,12 +46,8 @@ class BpeVocabulary:
 
     file_suffix = ".model"
     style = "▁"  # As `piece_style`.
-    language_token: int | None = (
-        None  # The id with which each text begins, that of a language; None: none.
-    )
-    language_tokens: frozenset = (
-        frozenset()
-    )  # The ids of all languages; a text may begin with one itself.
+    language_token: int | None = None  # The id of a language, with which each text begins.
+    language_tokens: frozenset = frozenset()  # Of all languages; a text may have one itself.
 
     def __init__(self, model: bytes, name: FilePath = "SentencePiece model", form: str = "nfc"):
         self.model = model

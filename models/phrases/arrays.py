@@ -32,14 +32,26 @@ def mixed(columns: Iterable[np.ndarray]) -> np.ndarray:
     return keys
 
 
-def recombined(columns: Iterable[np.ndarray], scores: np.ndarray) -> np.ndarray:
-    """Returns, for each row, the row with the best score of all whose columns are equal, `[H]`."""
-    keys = mixed(columns)
+def recombined(
+    groups: np.ndarray, columns: Iterable[np.ndarray], scores: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Recombines the hypotheses of a group with equal columns; chooses the `most` best of a group.
+
+    Returns (their rows, group by group, the best first; `[H]`, for each hypothesis the place among
+    these rows of the one that it is equal to, or -1).
+    """
+    keys = mixed([groups, *columns])
     order = np.lexsort((-scores, keys))
     is_first = np.append(True, keys[order][1:] != keys[order][:-1])[: order.size]
     winners = np.empty(order.size, np.int64)
     winners[order] = order[np.flatnonzero(is_first)[np.cumsum(is_first) - 1]]
-    return winners
+    # In the order in which they came, so that what is equal does not depend on the batch.
+    best = np.flatnonzero(winners == np.arange(winners.size))
+    best = best[np.sort(best_of_each(groups[best], scores[best], most))]
+    best = best[np.lexsort((-scores[best], groups[best]))]
+    places = np.full(winners.size, -1)
+    places[best] = np.arange(best.size)
+    return best, places[winners]
 
 
 def best_of_each(groups: np.ndarray, scores: np.ndarray, most: int) -> np.ndarray:

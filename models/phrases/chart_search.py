@@ -213,17 +213,12 @@ class ChartSearch:
         fits = np.flatnonzero(self.context.fits(hypotheses.context))
         hypotheses, matches, parts = hypotheses.rows(fits), matches[fits], parts[fits]
         cells, totals = hypotheses.cells, hypotheses.totals
-        winners = recombined([cells, *self.context.keys(hypotheses.context)], totals)
-        # In the order in which they came, so that what is equal does not depend on the batch.
-        best = np.flatnonzero(winners == np.arange(winners.size))
         most = max(int(_SPAN_SHARE * self.beam_size), 1)
-        best = best[np.sort(best_of_each(cells[best], totals[best], most))]
-        best = best[np.lexsort((-totals[best], cells[best]))]
-        numbers = np.full(winners.size, -1)
-        numbers[best] = np.arange(best.size) + self.chart.totals.size
-        heads = numbers[winners] if self.keeps_edges else numbers
-        rows = np.flatnonzero(heads >= 0)
-        self.edges.append((heads[rows], totals[rows], matches[rows], parts[rows]))
+        keys = self.context.keys(hypotheses.context)
+        best, heads = recombined(cells, keys, totals, most)
+        rows = np.flatnonzero(heads >= 0) if self.keeps_edges else np.sort(best)
+        heads = heads[rows] + self.chart.totals.size
+        self.edges.append((heads, totals[rows], matches[rows], parts[rows]))
         new = hypotheses.rows(best)
         cells, firsts, counts = np.unique(new.cells, return_index=True, return_counts=True)
         self.first[cells], self.counts[cells] = firsts + self.chart.totals.size, counts
@@ -233,7 +228,6 @@ class ChartSearch:
     # The end
 
     def _derivations(self, n_best):
-        """Returns the best derivations of each sentence."""
         none = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64), np.zeros((0, 3), np.int64)
         heads, scores, matches, parts = map(np.concatenate, zip(none, *self.edges, strict=True))
         rules, children = parts[:, 0], parts[:, 1:]

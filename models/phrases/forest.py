@@ -155,7 +155,6 @@ class Forest:
         return None
 
     def _edges_of(self, made):
-        """Lists the edges of a text of a hypothesis."""
         edges, waiting = [], [made]
         while waiting:
             made = waiting.pop()

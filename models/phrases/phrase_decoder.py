@@ -55,7 +55,6 @@ class PhraseDecoder(TableDecoder):
         return options_of(self.table, words, self.max_phrase_length, self.unknown_id)
 
     def _translations(self, texts, options, n_best, beam_size, text=None):
-        """Returns up to `n_best` different translations of each sentence."""
         search = StackSearch(
             options,
             [words.size for words in texts],
@@ -101,7 +100,6 @@ class PhraseDecoder(TableDecoder):
 
 
 def _phrases(options, derivation):
-    """Lists the phrases of a derivation."""
     phrases, first = [], 0
     for row in derivation.edges:
         last = first + int(options.lengths[row])

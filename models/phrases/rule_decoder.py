@@ -31,7 +31,6 @@ class RuleDecoder(TableDecoder):
         return None
 
     def _translations(self, rules, matches, texts, context, n_best, beam_size):
-        """Returns up to `n_best` different translations of each sentence."""
         search = ChartSearch(
             rules,
             matches,

@@ -76,8 +76,13 @@ def matches_of(
     walk = take(walk, sizes[walk.nodes] > 0)
     nodes, which = np.unique(walk.nodes, return_inverse=True)
     sizes = sizes[nodes]
-    rules = _rules(table, ranges(table.first_pairs[nodes], sizes))
-    rules = rules._replace(sources=np.repeat(np.arange(nodes.size), sizes))
+    pairs = ranges(table.first_pairs[nodes], sizes)
+    symbols, lengths = table.targets_of(pairs)
+    is_gap = symbols >= table.target_size
+    features = table.features_of(pairs, lengths - is_gap.sum(axis=1), len(FEATURES))
+    symbols = np.where(is_gap, GAPS[0] - (symbols - table.target_size), symbols)
+    numbers = np.repeat(np.arange(nodes.size), sizes)
+    rules = Rules(numbers, symbols, features, table.links[pairs])
     matches = Matches(*walk[:4], (np.cumsum(sizes) - sizes)[which], sizes[which])
     alone = matches.ends - matches.starts == 1
     places = matches.sentences[alone].tolist(), matches.starts[alone].tolist()
@@ -109,15 +114,6 @@ def with_options(
         joined(rules, Rules(numbers, added.words, features, added.links)),
         joined(matches, Matches(np.array(sentences), added.starts, added.ends, gaps, rows, ones)),
     )
-
-
-def _rules(table, pairs):
-    """Reads pairs of the table."""
-    symbols, lengths = table.targets_of(pairs)
-    is_gap = symbols >= table.target_size
-    features = table.features_of(pairs, lengths - is_gap.sum(axis=1), len(FEATURES))
-    symbols = np.where(is_gap, GAPS[0] - (symbols - table.target_size), symbols)
-    return Rules(pairs, symbols, features, table.links[pairs])
 
 
 def _walked(table, sources, span_limit):

@@ -278,19 +278,11 @@ class StackSearch:
             return take(self._empty(), np.zeros(0, np.int64))
         stack = self._scored(self._most(joined(*waiting)))
         totals = stack.scores + stack.futures
-        winners = recombined(self._equal_columns(stack), totals)
-        # In the order in which they came, so that what is equal does not depend on the batch.
-        best = np.flatnonzero(winners == np.arange(winners.size))
-        best = best[np.sort(best_of_each(stack.sentences[best], totals[best], self.beam_size))]
-        # Hypotheses of a sentence are next to each other, the best first.
-        best = best[np.lexsort((-totals[best], stack.sentences[best]))]
-        numbers = np.full(winners.size, -1)
-        numbers[best] = np.arange(best.size) + self.offsets[-1]
-        heads = numbers[winners] if self.keeps_edges else numbers
-        rows = np.flatnonzero(heads >= 0)
-        self.edges.append(
-            (heads[rows], stack.scores[rows], stack.parents[rows], stack.options[rows])
-        )
+        columns = self._equal_columns(stack)
+        best, heads = recombined(stack.sentences, columns, totals, self.beam_size)
+        rows = np.flatnonzero(heads >= 0) if self.keeps_edges else np.sort(best)
+        heads = heads[rows] + self.offsets[-1]
+        self.edges.append((heads, stack.scores[rows], stack.parents[rows], stack.options[rows]))
         return take(stack, best)
 
     def _scored(self, extensions):
@@ -322,7 +314,6 @@ class StackSearch:
     def _equal_columns(self, stack):
         """Lists columns `[H]` that are equal if the same may follow with the same scores."""
         return [
-            stack.sentences,
             *np.packbits(stack.covered, axis=1).T,
             self.options.ends[stack.options] * (self.size + 1) + self.options.starts[stack.options],
             stack.states,
@@ -353,7 +344,6 @@ class StackSearch:
         return ends
 
     def _derivations(self, n_best):
-        """Returns the best derivations of each sentence."""
         none = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)
         heads, scores, parents, options = map(np.concatenate, zip(none, *self.edges, strict=True))
         spoken: dict[int, list] = {}  # Option -> its words.

@@ -111,18 +111,6 @@ class TableModel(TranslationModel):
         self._read = None
         self.built = True
 
-    def _array(self, name, shape, value, dtype="float32"):
-        return self.add_weight(
-            name=name,
-            shape=shape,
-            dtype=dtype,
-            initializer=lambda shape, dtype: ops.convert_to_tensor(
-                np.broadcast_to(np.asarray(value, dtype), shape)
-            ),
-            trainable=False,
-            autocast=False,
-        )
-
     def fill(self, table: PhraseTable, ngrams: Any) -> None:
         """Copies a `PhraseTable`, and an `NgramTable` of `training.ways.counting`."""
         self.language_model.fill(ngrams)

@@ -65,11 +65,23 @@ def model_of(config: dict[str, Any], dtype: Any = None) -> "TranslationModel":
 
 def check_model(config: dict[str, Any]) -> "TranslationModel":
     """Returns the model without memory for its weights; raises the errors of `model_of`."""
-    preset = config["model"]
-    sketch = models.sketch(preset, *config["vocab_sizes"], **_options(config))
+    sketch = models.sketch(config["model"], *config["vocab_sizes"], **_options(config))
     shapes = [tuple(weight.shape) for weight in sketch.weights]
     settings = ", ".join(f"{name}={value}" for name, value in config["settings"].items())
-    check_fits(shapes, f"{preset} with {settings or 'its own settings'}")
+    name = f"{config['model']} with {settings or 'its own settings'}"
+    largest = max(shapes, key=math.prod)
+    size, available = 4 * sum(map(math.prod, shapes)), available_bytes()
+    if math.prod(largest) > models.LARGEST:
+        raise UserError(
+            f"{name} has a weight of {' x '.join(map(str, largest))} numbers; the limit is "
+            f"{models.LARGEST:,}: choose smaller settings or a smaller vocabulary"
+        )
+    if size > available:
+        raise UserError(
+            f"{name} has {size // 4:,} weights, which take {in_words(size)}; "
+            f"{in_words(available)} of memory are free: choose smaller settings or a "
+            "smaller vocabulary"
+        )
     return sketch
 
 
@@ -462,20 +474,3 @@ def training_arrays(model: "TranslationModel", optimizer: Any) -> dict[str, Any]
         **{f"seed/{i:04d}": v for i, v in enumerate(seeds)},
         **{f"optimizer/{i:04d}": v for i, v in enumerate(optimizer.variables)},
     }
-
-
-def check_fits(shapes: list[tuple[int, ...]], name: str) -> None:
-    """Raises `UserError` if float32 weights do not fit into memory, or their sizes into int32."""
-    largest = max(shapes, key=math.prod)
-    count, available = sum(map(math.prod, shapes)), available_bytes()
-    if math.prod(largest) > models.LARGEST:
-        raise UserError(
-            f"{name} has a weight of {' x '.join(map(str, largest))} numbers; the limit is "
-            f"{models.LARGEST:,}: choose smaller settings or a smaller vocabulary"
-        )
-    if 4 * count > available:
-        raise UserError(
-            f"{name} has {count:,} weights, which take {in_words(4 * count)}; "
-            f"{in_words(available)} of memory are free: choose smaller settings or a "
-            "smaller vocabulary"
-        )

@@ -380,7 +380,6 @@ def _check_new_model(config, options, references):
 
 
 def _guide(options, tokenizer):
-    """Loads the model of --guide."""
     names = {"bpe": ["num_pieces"], "word": ["max_words", "min_word_count"]}.get(tokenizer.kind, [])
     names = ["tokenizer", *(["vocab_file"] if options["vocab_file"] else names), "normalise"]
     flags = " ".join(f"--{name}={options[name]}" for name in names)

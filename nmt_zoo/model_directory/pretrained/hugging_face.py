@@ -184,15 +184,13 @@ def listed_entries(config: dict[str, Any], folder: Path) -> list[Listed]:
         if not (type(i) is int and 0 <= i < size):
             raise UserError(f"{folder}: the token {piece!r} has the id {i!r}, not below {size}")
         pieces[i] = piece
-    languages = _languages(pieces, _tokenizer_class(folder) == "SMALL100Tokenizer")
+    path = folder / "tokenizer_config.json"
+    kind = read_json(path).get("tokenizer_class") if path.exists() else None
+    signs = {_language(piece): piece for piece in pieces if piece and _language(piece)}
+    languages = Languages(signs, kind == "SMALL100Tokenizer") if signs else None
     unk, start = _FAIRSEQ.index("<unk>"), config["decoder_start_token_id"]
     pad, eos = config["pad_token_id"], config["eos_token_id"]
     return [Listed(pieces, pad, unk, start, eos, names, languages)]
-
-
-def _tokenizer_class(folder):
-    path = folder / "tokenizer_config.json"
-    return read_json(path).get("tokenizer_class", "") if path.exists() else ""
 
 
 def _of_marian(config, folder):
@@ -271,11 +269,6 @@ _LANGUAGE = re.compile("__([a-z]{2,3})__|([a-z]{2}_[A-Z]{2})|([a-z]{3}_[A-Z][a-z
 def _language(piece):
     match = _LANGUAGE.fullmatch(piece)
     return next(filter(None, match.groups())) if match else None
-
-
-def _languages(pieces, on_source):
-    tokens = {_language(p): p for p in pieces if p and _language(p)}
-    return Languages(tokens, on_source) if tokens else None
 
 
 def read_weights(folder: Path) -> Arrays:

@@ -220,9 +220,10 @@ class ServingModule(tf.Module):
         target = same_rows(target, source, "target", "source")
         source_ids = self._encoded(self.source, source, "source")
         target_ids = self._encoded(self.target, target, "target")
+        pieces = tf.gather(self.source.words, source_ids), tf.gather(self.target.words, target_ids)
         tokens = {
-            "source_tokens": tf.where(source_ids == PAD_ID, "", self.source.pieces(source_ids)),
-            "target_tokens": tf.where(target_ids == PAD_ID, "", self.target.pieces(target_ids)),
+            "source_tokens": tf.where(source_ids == PAD_ID, "", pieces[0]),
+            "target_tokens": tf.where(target_ids == PAD_ID, "", pieces[1]),
         }
         return source_ids, target_ids, tokens
 

@@ -46,11 +46,24 @@ class Epochs:
         if not self.text:
             return self.corpus
         if epoch not in self._sampled:
-            self._sampled[epoch] = _in_background(self._sample, epoch)
+            self._sampled[epoch] = self._encoded(epoch)
         return self._sampled[epoch].result()
 
-    def _sample(self, epoch):
-        return self.text.encode(self.corpus, epoch, self.folder)
+    def _encoded(self, epoch):
+        """Encodes an epoch in a thread that ends with the program; returns the `Future` of it.
+
+        A `ThreadPoolExecutor` would keep a finished run waiting for an epoch that is never read.
+        """
+        future = concurrent.futures.Future()
+
+        def call():
+            try:
+                future.set_result(self.text.encode(self.corpus, epoch, self.folder))
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(target=call, daemon=True).start()
+        return future
 
     def plan(self, epoch: int, num_replicas: int) -> EpochPlan:
         """Returns the `EpochPlan` of an epoch, counted from 0, for a number of replicas."""
@@ -61,7 +74,7 @@ class Epochs:
         """Returns the corpus and the plan of an epoch; encodes the next epoch in the background."""
         begun = self.corpus_of(epoch), self.plan(epoch, num_replicas)
         if self.text:
-            following = self._sampled.get(epoch + 1) or _in_background(self._sample, epoch + 1)
+            following = self._sampled.get(epoch + 1) or self._encoded(epoch + 1)
             self._sampled = {epoch: self._sampled[epoch], epoch + 1: following}
         return begun
 
@@ -124,20 +137,3 @@ def make_epochs(
         mixture=mixture(encoded.sizes, options["corpus_weights"], options["temperature"]),
     )
     return Epochs(encoded.corpus, batching, options["seed"], text, folder)
-
-
-def _in_background(function, *arguments):
-    """Calls a function in a thread that ends with the program; returns the result's `Future`.
-
-    A `ThreadPoolExecutor` would keep a finished run waiting for an epoch that is never read.
-    """
-    future = concurrent.futures.Future()
-
-    def call():
-        try:
-            future.set_result(function(*arguments))
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=call, daemon=True).start()
-    return future

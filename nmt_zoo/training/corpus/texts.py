@@ -79,7 +79,7 @@ class PairText(NamedTuple):
             train, valid = (in_documents, train[1]), (with_contexts(valid[0], context)[0], valid[1])
             print(summary, flush=True)
         if languages := options["target_languages"]:
-            tags = tags_of(languages, len(train[0].sizes), "target_languages")
+            tags = tags_of(languages, len(train[0].sizes))
             train, valid = ((tagged(s, tags), t) for s, t in (train, valid))
         return cls(train, *_in_turn(valid), tags)
 
@@ -105,15 +105,7 @@ class PairText(NamedTuple):
 
     def train_tokenizer(self, options: dict[str, Any]) -> Tokenizer:
         """Makes the `Tokenizer` of a new run; reports what a ready one cannot write."""
-        tokenizer = train_tokenizer(
-            options["tokenizer"],
-            self.train[0].plain,
-            self.train[1],
-            vocab_size=options[size_option(options["tokenizer"])] or None,
-            min_word_count=options["min_word_count"],
-            vocab_file=options["vocab_file"],
-            form=options["normalise"],
-        )
+        tokenizer = _trained(self.train[0].plain, self.train[1], options)
         if options["vocab_file"]:
             _report_changed(tokenizer.target, self.train[1], options["vocab_file"])
         tags = [*dict.fromkeys(self.tags)]
@@ -200,14 +192,7 @@ class TargetText(NamedTuple):
         """
         path, form = options["vocab_file"], options["normalise"]
         if not path:
-            return train_tokenizer(
-                options["tokenizer"],
-                self.source or self.train,
-                self.train,
-                vocab_size=options[size_option(options["tokenizer"])] or None,
-                min_word_count=options["min_word_count"],
-                form=form,
-            )
+            return _trained(self.source or self.train, self.train, options)
         if options["tokenizer"] == "bpe" and is_sentencepiece(path):
             vocabulary = BpeVocabulary.from_model(path, form)
             _report_changed(vocabulary, self.train, path)
@@ -216,16 +201,23 @@ class TargetText(NamedTuple):
 
     def encode(self, tokenizer: Tokenizer, options: dict[str, Any], data_dir: str) -> Encoded:
         """As `PairText.encode`; both sides of each corpus are the target text."""
-        train, valid = (
-            _encode_side(tokenizer.target, lines, name)
-            for name, lines in (
-                ("training text", self.train),
-                ("validation text", self.valid[1]),
-            )
-        )
+        train = _encode_side(tokenizer.target, self.train, "training text")
+        valid = _encode_side(tokenizer.target, self.valid[1], "validation text")
         return Encoded(
             EncodedCorpus(train, train), [train.lengths.size], EncodedCorpus(valid, valid)
         )
+
+
+def _trained(source, target, options):
+    return train_tokenizer(
+        options["tokenizer"],
+        source,
+        target,
+        vocab_size=options[size_option(options["tokenizer"])] or None,
+        min_word_count=options["min_word_count"],
+        vocab_file=options["vocab_file"],
+        form=options["normalise"],
+    )
 
 
 def _report_changed(vocabulary, lines, name):

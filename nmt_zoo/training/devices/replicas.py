@@ -57,7 +57,6 @@ class Replicas(OneDevice):
         # Returns two numbers, 0 or 1: whether this process asks to stop, and whether time is over.
         self.requests = lambda: (0.0, 0.0)
         self._late = False
-        self._sum = tf.function(self._over_workers, autograph=False)
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
@@ -78,8 +77,9 @@ class Replicas(OneDevice):
         if self.num_workers == 1:
             return list(numbers)
         with self.errors():
-            return self._sum(tf.constant(numbers, tf.float64)).numpy().tolist()
+            return self._over_workers(tf.constant(numbers, tf.float64)).numpy().tolist()
 
+    @tf.function(autograph=False)
     def _over_workers(self, numbers):
         def of_replica(numbers):
             context = tf.distribute.get_replica_context()

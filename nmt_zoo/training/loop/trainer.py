@@ -275,22 +275,19 @@ class Trainer:
         """Returns how a validation compares with those before, as the end of a printed line."""
         if is_kept and not self.best.are_judged:
             return "; kept, as the last weights"
-        if is_kept or (better and self._is_best(evaluation)):
-            if evaluation.is_zero(self.best.by):
+        by = self.best.by
+        if is_kept or (better and evaluation.figures()[by] == self.best.figures[by]):
+            if evaluation.is_zero(by):
                 return ", best so far by perplexity, which decides until BLEU is above 0"
             return ", best so far"
         if better:
-            score = self.best.figures[self.best.by]
-            return f"; best.npz holds a better model ({score:.2f}) and is kept"
+            return f"; best.npz holds a better model ({self.best.figures[by]:.2f}) and is kept"
         return "" if evaluation.is_finite else "; it counts as no improvement"
 
     def _best_figures(self):
         """Returns the best validation's `figures`; old checkpoints hold only the deciding score."""
         best = {name: self.state[f"best_{name}"] for name in CRITERIA}
         return None if best[self.best.by] is None else best
-
-    def _is_best(self, evaluation):
-        return evaluation.figures()[self.best.by] == self.best.figures[self.best.by]
 
     def _save(self):
         if self.saved == self._position():

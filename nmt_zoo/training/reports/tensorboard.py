@@ -35,13 +35,12 @@ class Board:
 
     def samples(self, evaluation: Evaluation, step: int) -> None:
         """Adds the translations of an `Evaluation` and a heat map of the first one's attention."""
-        if evaluation.samples:
-            text = "\n\n".join(f"{s}  \n{o}  \n{r}" for s, r, o in evaluation.samples)
-            with self._errors(), self._writer.as_default():
+        with self._errors(), self._writer.as_default():
+            if evaluation.samples:
+                text = "\n\n".join(f"{s}  \n{o}  \n{r}" for s, r, o in evaluation.samples)
                 tf.summary.text("samples", text, step=step)
-        if evaluation.attention:
-            picture = _picture(*evaluation.attention)
-            with self._errors(), self._writer.as_default():
+            if evaluation.attention:
+                picture = _picture(*evaluation.attention)
                 tf.summary.image("attention", picture[None], step=step)
 
     def close(self) -> None:

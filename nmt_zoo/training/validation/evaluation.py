@@ -95,10 +95,6 @@ def perplexity(nll: float) -> float:
         return math.inf
 
 
-def _longest(corpus):
-    return int(max(side.lengths.max() for side in corpus))
-
-
 @dataclass(eq=False)
 class Evaluator:
     """Scores a model with its current weights."""
@@ -126,17 +122,14 @@ class Evaluator:
         self.source_lines = [source for source, *_ in rows]
         self.target_lines = [target for _, target, _ in rows]
         self._line_names = [name for *_, name in rows]
-        corpora = {"": self.corpus}
-        if self.names:
-            corpora = {name: self._text(name) for name in dict.fromkeys(self.names)}
-        self.batches = {
-            name: batches(corpus, Batching(max(self.max_tokens, _longest(corpus))))
-            for name, corpus in corpora.items()
-        }
-
-    def _text(self, name):
-        rows = np.flatnonzero([other == name for other in self.names])
-        return EncodedCorpus(*(side.take(rows) for side in self.corpus))
+        self.batches = {}
+        for name in dict.fromkeys(self.names or [""]):
+            corpus = self.corpus
+            if self.names:
+                rows = np.flatnonzero([other == name for other in self.names])
+                corpus = EncodedCorpus(*(side.take(rows) for side in corpus))
+            longest = max(int(side.lengths.max()) for side in corpus)
+            self.batches[name] = batches(corpus, Batching(max(self.max_tokens, longest)))
 
     def __call__(self) -> Evaluation:
         sums = {name: self._nll(batches) for name, batches in self.batches.items()}

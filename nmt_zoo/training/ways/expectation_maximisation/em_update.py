@@ -1,6 +1,7 @@
 """Training of the IBM models and the HMM by expectation maximisation: a step is one iteration."""
 
 import math
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import same_paths
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.training.validation.evaluation import perplexity
@@ -24,18 +26,17 @@ from nmt_zoo.training.ways.expectation_maximisation.engine import (
     Stage,
 )
 from nmt_zoo.training.ways.expectation_maximisation.iteration import POSITIONS
-from nmt_zoo.training.ways.expectation_maximisation.reverse_direction import (
-    open_reverse,
-    reverse_directory,
-)
 
 _STEPS = ("model1_steps", "model2_steps", "hmm_steps")
+# Entries of config.json by which the reverse model of a run is recognised.
+_SAME = ("model", "settings", "vocab_sizes", "training_text", "validation_text")
 
 
 class ExpectationMaximisation(WayOfTraining):
     """Expectation maximisation of an `AlignmentModel`; every iteration sets its parameters.
 
-    With a model of the reverse direction, both learn to agree.
+    With a model of the reverse direction, both learn to agree. Checkpoints, metrics and validation
+    are those of the forward direction.
 
     Args:
         alignment_models: the prepared model, and that of the reverse direction.
@@ -64,11 +65,8 @@ class ExpectationMaximisation(WayOfTraining):
         hmm_steps: int = 0,
         leave_one_out: bool = False,
     ):
-        self.models, self.model, self.reverse_directory = (
-            alignment_models,
-            alignment_models[0],
-            reverse_directory,
-        )
+        self.models, self.model = alignment_models, alignment_models[0]
+        self.reverse_directory = reverse_directory
         self.judged_by_perplexity = not self.model.has_fertilities  # It counts none.
         self.num_tokens = text.directions[0].num_tokens
         settings = self.model.settings
@@ -109,13 +107,30 @@ class ExpectationMaximisation(WayOfTraining):
 
     @classmethod
     def companion(cls, directory: ModelDirectory, config: dict[str, Any]) -> ModelDirectory | None:
-        return reverse_directory(directory, config)
+        path = config["options"]["reverse_model_dir"]
+        if not path:
+            return None
+        if os.path.realpath(path) == os.path.realpath(directory.path):
+            raise UserError(f"--reverse_model_dir={path} is the same as --model_dir; give another")
+        reverse = ModelDirectory(path)
+        if reverse.exists():
+            _check_reverse(reverse, directory)
+        else:
+            reverse.check_free()
+        return reverse
 
     @classmethod
     def of_run(cls, run: Any, model: keras.Model) -> "ExpectationMaximisation":
         options = {name: run.options[name] for name in (*_STEPS, "alpha", "leave_one_out")}
-        twins = [model, open_reverse(run)] if run.companion else [model]
-        return cls(twins, run.prepared.text, reverse_directory=run.companion, **options)
+        twins, reverse, tokenizer = [model], run.companion, run.tokenizer
+        if reverse:
+            if not reverse.exists():
+                exchanged = tokenizer._replace(source=tokenizer.target, target=tokenizer.source)
+                reverse.start(_reverse_config(run.directory), exchanged)
+            reverse.remove_unfinished()
+            twins.append(reverse.new_model())
+            run.prepared.fill_reverse(twins[1])
+        return cls(twins, run.prepared.text, reverse_directory=reverse, **options)
 
     @classmethod
     def closing_line(cls, run: Any, step: int) -> str | None:
@@ -226,6 +241,33 @@ class ExpectationMaximisation(WayOfTraining):
 
     def companions(self) -> dict[ModelDirectory, keras.Model]:
         return {self.reverse_directory: self.models[1]} if self.reverse_directory else {}
+
+
+def _check_reverse(reverse, directory):
+    """Raises `UserError` if a directory does not hold the reverse model of the run in another."""
+    remedy = "give another --reverse_model_dir"
+    config = reverse.config()
+    is_reverse = same_paths(config.get("reverse_of", ""), str(directory.path))
+    # The run's own directory is always started first.
+    if is_reverse and not directory.exists():
+        raise UserError(
+            f"{reverse.path}: holds the reverse model of an earlier run in {directory.path}, which "
+            f"is gone; {remedy}, or remove this one"
+        )
+    expected = _reverse_config(directory) if is_reverse else {}
+    if not is_reverse or any(config.get(name) != expected.get(name) for name in _SAME):
+        raise UserError(
+            f"{reverse.path}: holds a model that is not the reverse of {directory.path} on its "
+            f"text and with its settings; {remedy}"
+        )
+
+
+def _reverse_config(directory):
+    """Returns the reverse model's configuration, with the same number of word pairs."""
+    config = directory.config()
+    options = {**config["options"], "reverse_model_dir": ""}
+    sizes = {"vocab_sizes": config["vocab_sizes"][::-1], "reverse_of": str(directory.path)}
+    return {**config, "options": options, **sizes}
 
 
 @dataclass

@@ -120,16 +120,11 @@ def train(text: ChunkedText, model: str, iterations: int) -> Engine:
             line = f"{stage.name}, iteration {number}"
             log_likelihoods = engine.step()
             if not stage.fertile:
-                line += f": perplexity {_perplexities(text, log_likelihoods)}"
+                sides = zip(text.directions, log_likelihoods, strict=True)
+                rates = (math.exp(-total / max(side.num_tokens, 1)) for side, total in sides)
+                line += f": perplexity {' and '.join(f'{rate:,.2f}' for rate in rates)}"
             _report(text, line, began)
     return engine
-
-
-def _perplexities(text, log_likelihoods):
-    return " and ".join(
-        f"{math.exp(-log_likelihood / max(direction.num_tokens, 1)):,.2f}"
-        for direction, log_likelihood in zip(text.directions, log_likelihoods, strict=True)
-    )
 
 
 def _report(text, line, began):

@@ -52,11 +52,6 @@ class Compared(NamedTuple):
         return [] if self.taught is None else [self.taught.outputs]
 
 
-def twice(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Repeats every row of a batch, for two passes: name -> `[B, ...]` to name -> `[2B, ...]`."""
-    return {name: tf.concat([ids, ids], axis=0) for name, ids in inputs.items()}
-
-
 def training_losses(
     outputs: tf.Tensor, weights: Sequence | None, wanted: Wanted, compared: Compared | None
 ) -> Losses:

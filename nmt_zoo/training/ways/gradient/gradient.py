@@ -16,7 +16,7 @@ from nmt_zoo.models import shift_right
 from nmt_zoo.training.ways.base import Options, WayOfTraining
 from nmt_zoo.training.ways.gradient.accumulator import Accumulator, mean, summands
 from nmt_zoo.training.ways.gradient.adam import adam
-from nmt_zoo.training.ways.gradient.divergences import Compared, training_losses, twice
+from nmt_zoo.training.ways.gradient.divergences import Compared, training_losses
 from nmt_zoo.training.ways.gradient.guided_alignment import Guide
 from nmt_zoo.training.ways.gradient.losses import (
     BATCH_SIGNATURE,
@@ -290,7 +290,7 @@ class Gradient(WayOfTraining):
         if self.token_dropout:
             inputs = self.token_dropout(inputs)
         if self.r_drop:  # Of equal inputs, dropped tokens too: only the network's dropout differs.
-            inputs = twice(inputs)
+            inputs = {name: tf.concat([ids, ids], axis=0) for name, ids in inputs.items()}
         outputs, weights, attention = self._outputs(inputs, training=True)
         if counts_padding:
             loss, nll, tokens = training_losses(outputs, weights, wanted, compared)

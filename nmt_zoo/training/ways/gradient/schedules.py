@@ -38,37 +38,29 @@ class InverseSquareRoot(Constant):
         return ops.sqrt(self.warmup_steps / step)
 
 
-class _Decay(Constant):
-    """Warm-up, then a decay that ends with update n, `decay_steps`; the rate is 0 after it.
+class Linear(Constant):
+    """Linear warm-up, linear decay: `peak * min(s / w, (n + 1 - s) / (n + 1 - w))`.
 
-    `decay_steps` are at least `warmup_steps`.
+    The decay ends with update n, `decay_steps`, at least `warmup_steps`; the rate is 0 after it.
     """
 
-    def __init__(self, peak, warmup_steps, decay_steps):
+    def __init__(self, peak: float, warmup_steps: int, decay_steps: int):
         super().__init__(peak, warmup_steps)
         self.decay_steps = decay_steps
 
-    def _left(self, step):
-        """Returns the share of the decay that is left: 1 at the end of warm-up, 0 after step n."""
+    def _after(self, step):
         end = self.decay_steps + 1.0
         return ops.clip((end - step) / (end - self.warmup_steps), 0.0, 1.0)
 
 
-class Linear(_Decay):
-    """Linear warm-up, linear decay: `peak * min(s / w, (n + 1 - s) / (n + 1 - w))`."""
-
-    def _after(self, step):
-        return self._left(step)
-
-
-class Cosine(_Decay):
+class Cosine(Linear):
     """Linear warm-up, then half a cosine; Loshchilov and Hutter 2017, equation 5, no restarts.
 
     `peak * (1 + cos(pi (s - w) / (n + 1 - w))) / 2` at steps s from w to n.
     """
 
     def _after(self, step):
-        return (1 - ops.cos(math.pi * self._left(step))) / 2
+        return (1 - ops.cos(math.pi * super()._after(step))) / 2
 
 
 class Plateau(Constant):

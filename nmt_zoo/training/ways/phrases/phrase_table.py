@@ -1,5 +1,6 @@
 """Counts the phrase pairs of an aligned text, and estimates a phrase table from them."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,9 +79,17 @@ def estimate(
     """
     numbered = map(number_phrases, corpus, vocab_sizes, [max_length] * 2)
     firsts, phrases = zip(*numbered, strict=True)
-    pairs = count_pairs(corpus, text, phrases, firsts[1][-1], max_length)
+    num_targets = firsts[1][-1]
+    sums = [np.append(0.0, np.cumsum(w)) for w in lexical_weights(corpus, text)]
+    pairs = count_in_parts(
+        corpus,
+        text,
+        partial(_count, phrases=phrases, num_targets=num_targets, sums=sums, most=max_length),
+        "phrases",
+        _PAIRS_AT_ONCE,
+    )
     del phrases
-    ends = pairs.keys // firsts[1][-1], pairs.keys % firsts[1][-1]
+    ends = pairs.keys // num_targets, pairs.keys % num_targets
     scores = scores_of(pairs, ends)
     best = best_of_each(ends[0], scores.sum(axis=1), most)
     best = best[np.lexsort((-scores[best].sum(axis=1), ends[0][best]))]
@@ -106,29 +115,12 @@ def estimate(
     return table, pairs.keys.size
 
 
-def count_pairs(
-    corpus: EncodedCorpus,
-    text: LinkedText,
-    phrases: tuple[np.ndarray, np.ndarray],
-    num_targets: int,
-    max_length: int,
-) -> PairCounts:
-    """Counts phrase pairs, a part of the text at a time.
+def _count(text, begin, *, phrases, num_targets, sums, most):
+    """Counts the phrase pairs of a part of the text that begins at the positions `begin`.
 
-    `phrases` are the numbers of both sides from `number_phrases`; `num_targets` is their count in
-    the target.
+    `phrases` are the numbers of both sides from `number_phrases`.
     """
-    sums = [np.append(0.0, np.cumsum(w)) for w in lexical_weights(corpus, text)]
-
-    def count(part, begin):
-        return _count(part, begin, phrases, num_targets, sums, max_length)
-
-    return count_in_parts(corpus, text, count, "phrases", _PAIRS_AT_ONCE)
-
-
-def _count(text, begin, phrases, num_targets, lexical, max_length):
-    """Counts the phrase pairs of a part of the text that begins at the positions `begin`."""
-    pairs = extract(text, max_length)
+    pairs = extract(text, most)
     kinds = orientations(text, pairs)
     starts = pairs.source_start + begin[0], pairs.target_start + begin[1]
     lengths = pairs.source_end - pairs.source_start, pairs.target_end - pairs.target_start
@@ -137,8 +129,8 @@ def _count(text, begin, phrases, num_targets, lexical, max_length):
         for of_side, length, start in zip(phrases, lengths, starts, strict=True)
     )
     weights = [
-        sums[start + length] - sums[start]
-        for sums, start, length in zip(lexical, starts, lengths, strict=True)
+        of_side[start + length] - of_side[start]
+        for of_side, start, length in zip(sums, starts, lengths, strict=True)
     ]
     rows = np.arange(kinds.shape[0])
     by_kind = np.zeros((rows.size, 6), np.int32)

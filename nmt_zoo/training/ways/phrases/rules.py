@@ -89,24 +89,17 @@ def count_rules(
     lexical = lexical_weights(corpus, text)
 
     def count(part, begin):
-        parts = [_phrase_places(part, min(max_length, LONGEST)), *_rule_places(part, max_length)]
+        start, end, first, last = extract(part, min(max_length, LONGEST))
+        phrases = positions_of(start, end - start), positions_of(first, last - first)
+        parts = [phrases, *_rule_places(part, max_length)]
         places = [np.concatenate(side) for side in zip(*parts, strict=True)]
         positions = [
-            np.where(side >= 0, side + first, side).astype(np.int32)
-            for side, first in zip(places, begin, strict=True)
+            np.where(side >= 0, side + offset, side).astype(np.int32)
+            for side, offset in zip(places, begin, strict=True)
         ]
         return _count(corpus, text, lexical, positions, vocab_sizes)
 
     return count_in_parts(corpus, text, count, "rules", _AT_ONCE)
-
-
-def _phrase_places(text, max_length):
-    """Returns the places of the words of phrase pairs, as `_rule_places` those of rules."""
-    pairs = extract(text, max_length)
-    return (
-        positions_of(pairs.source_start, pairs.source_end - pairs.source_start),
-        positions_of(pairs.target_start, pairs.target_end - pairs.target_start),
-    )
 
 
 def _rule_places(text, max_length):

@@ -129,23 +129,14 @@ class Tuning(WayOfTraining):
 
     def _add(self, row, translations):
         _, line, reference = self.lines[row]
-        reference = tuning.ngram_counts(self._words([reference], self.tokenizer.target)[0])
-        words_of_source = self._words([line], self.tokenizer.source)[0]
+        reference = tuning.ngram_counts(_words(reference, self.tokenizer.target))
+        words_of_source = _words(line, self.tokenizer.source)
         for translation in translations:
             words = translation.words(words_of_source, UNK_ID)
             key = tuple(words), tuple(np.round(translation.features, 4))
             if key not in self.candidates[row]:
                 counts = tuning.match_counts(words, reference)
                 self.candidates[row][key] = translation.features, counts
-
-    def _words(self, lines, vocabulary):
-        """Returns the words of lines: ids, or text if the vocabulary lacks a word."""
-        result = []
-        for ids, line in zip(vocabulary.encode(lines), lines, strict=True):
-            texts = vocabulary.split(line) if UNK_ID in ids else ids
-            pairs = zip(ids, texts, strict=False)
-            result.append([t if i == UNK_ID else i for i, t in pairs if i != EOS_ID])
-        return result
 
     def variables(self) -> dict[str, Any]:
         return {
@@ -164,3 +155,10 @@ class Tuning(WayOfTraining):
         mask = tf.cast(target_ids != self.model.pad_id, tf.float32)
         log_probs = tf.maximum(log_probs, -_SPREAD)
         return {"nll": (-tf.reduce_sum(log_probs * mask), tf.reduce_sum(mask))}
+
+
+def _words(line, vocabulary):
+    """Returns the words of a line: ids, or text if the vocabulary lacks a word."""
+    (ids,) = vocabulary.encode([line])
+    pairs = zip(ids, vocabulary.split(line) if UNK_ID in ids else ids, strict=False)
+    return [text if i == UNK_ID else i for i, text in pairs if i != EOS_ID]

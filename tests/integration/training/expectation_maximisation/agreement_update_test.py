@@ -12,7 +12,7 @@ import pytest
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.training.ways.expectation_maximisation.reverse_direction import reverse_directory
+from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
 from tests.running import ROOT, assert_same_arrays, run_script
 from tests.tiny import corpus_flags, pairs
 
@@ -133,14 +133,14 @@ OTHERS = {
 def test_a_reverse_model_of_another_kind_is_refused(name, trained, tmp_path):
     forward, reverse = trained
     config = {"options": {"reverse_model_dir": str(reverse)}}
-    assert reverse_directory(ModelDirectory(forward), config).path == reverse
+    assert ExpectationMaximisation.companion(ModelDirectory(forward), config).path == reverse
     other = shutil.copytree(reverse, tmp_path / "other")
     content = json.loads((other / "config.json").read_text())
     content |= {name: OTHERS[name]}
     (other / "config.json").write_text(json.dumps(content))
     config["options"]["reverse_model_dir"] = str(other)
     with pytest.raises(UserError, match="on its text and with its settings"):
-        reverse_directory(ModelDirectory(forward), config)
+        ExpectationMaximisation.companion(ModelDirectory(forward), config)
 
 
 def test_a_reverse_model_whose_run_is_gone_is_refused(trained, folder, corpus):
