@@ -11,7 +11,6 @@ from starlette.exceptions import HTTPException
 from nmt_zoo.common.errors import UserError, printable
 from nmt_zoo.common.files import decode_lines, read_lines, write_lines
 from nmt_zoo.data_pipeline.downloads.markup import parse_texts
-from nmt_zoo.data_pipeline.input_text import LiveLines
 from nmt_zoo.data_pipeline.text_form import is_blank, normalised, split_words
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BpeVocabulary, WordVocabulary
 from nmt_zoo.decoding.alignment.links import format_links, parse_gold, read_gold, symmetrise
@@ -81,17 +80,6 @@ def test_any_bytes_are_lines_or_refused_with_their_line(data):
         assert len(lines) == data.count(b"\n") + (
             data.removeprefix(b"\xef\xbb\xbf")[-1:] not in (b"", b"\n")
         )
-
-
-@given(TEXTS)
-def test_lines_of_a_stream_are_those_of_the_file(tmp_path, lines):
-    write_lines(tmp_path / "x", lines)
-    found = []
-    with open(tmp_path / "x", "rb") as file:
-        live = LiveLines(file, "text")
-        while some := live.read(3):
-            found += some
-    assert found == read_lines(tmp_path / "x")
 
 
 @given(LINES)

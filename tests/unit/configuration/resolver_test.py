@@ -17,10 +17,6 @@ def found_options(model, dataset, given, tokens=None, characters=0, replicas=1):
     return options_of(model, dataset, given, size=size, replicas=replicas)
 
 
-def chosen_settings(model, dataset):
-    return settings_of(model, dataset, {}, options_of(model, dataset, {})).beyond(MODEL)
-
-
 def test_a_value_comes_from_the_strongest_layer_that_has_it():
     found = Settled(Layer("weak", {"a": 1, "b": 2}), Layer("strong", {"b": 3}))
     assert dict(found) == {"a": 1, "b": 3}
@@ -85,33 +81,11 @@ def test_no_corpus_limits_the_words_of_a_table(dataset, update):
     assert found_options("attention_ibm1", dataset, {})["max_words"] > 0
 
 
-def test_the_demo_model_is_shallower_than_its_preset_on_the_demo_corpus_alone():
-    of_demo = chosen_settings("transformer_tiny", "demo")
-    assert of_demo["num_encoder_layers"] == 2
-    assert chosen_settings("transformer_small", "demo") == {"dropout": 0.1}
-    assert chosen_settings("transformer_tiny", "files") == {}
-    steps = [
-        found_options(model, "demo", {})["max_steps"]
-        for model in ("transformer_tiny", "transformer_small")
-    ]
-    assert steps == [1400, 700]
-
-
 def test_a_run_from_other_weights_takes_only_the_dropout_that_suits_its_text():
     options = options_of("transformer_tiny", "files", {"init_from": "runs/other"})
     size, origin = TextSize(1, 1000), {"positions": "sinusoidal", "dropout": 0.15}
     settings = settings_of("transformer_tiny", "files", {}, options, size=size, origin=origin)
     assert (settings["positions"], settings["dropout"]) == ("sinusoidal", 0.3)
-
-
-def test_every_corpus_with_a_recipe_has_a_model_and_wmt14_the_updates_of_its_paper():
-    assert recipes.BY_DATASET.keys() == recipes.PRESET_BY_DATASET.keys()
-    assert recipes.preset("wmt14_de_en") == "transformer_base"
-    found = found_options("transformer_base", "wmt14_de_en", {"max_steps": 9})
-    assert (found["max_steps"], found["patience"]) == (9, 0)
-    for preset, steps in (("base", 100_000), ("big", 300_000)):
-        options = found_options(f"transformer_{preset}", "wmt14_en_de", {})
-        assert (options["max_steps"], options["num_pieces"]) == (steps, 37_000)
 
 
 def test_larger_texts_get_larger_models_and_vocabularies_and_less_dropout():

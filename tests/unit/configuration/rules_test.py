@@ -101,6 +101,7 @@ def test_choices_are_those_that_the_training_knows(name, known):
 
 def test_every_default_and_every_recipe_is_in_the_range_of_its_option():
     assert len(BY_NAME) == len(TRAINING_OPTIONS)
+    assert recipes.BY_DATASET.keys() == recipes.PRESET_BY_DATASET.keys()
     for preset in preset_names():
         for dataset in ("files", *recipes.BY_DATASET):
             for name, value in resolver.options_of(preset, dataset, {}).items():
