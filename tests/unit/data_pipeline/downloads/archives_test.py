@@ -12,7 +12,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import decode_lines
 from nmt_zoo.data_pipeline.downloads import archives
 from nmt_zoo.data_pipeline.downloads.archives import stream_lines, stream_pairs
-from nmt_zoo.data_pipeline.downloads.markup import matched_segments, parse_texts
+from nmt_zoo.data_pipeline.downloads.markup import parse_texts
 
 TEXT = "eins\u2028noch eins\r\nzwei\x85\n\ndrei\rvier\n"
 LINES = ["eins\u2028noch eins", "zwei\x85", "", "drei\rvier"]
@@ -137,11 +137,6 @@ lines</seg></p></DOC>
 <doc genre=news docid=two>
 <seg id=1>a < b</seg></doc></srcset>
 """
-SEGMENTS = {
-    ("one", "1"): "Tom &amp; Jerry",
-    ("one", "2"): "two lines",
-    ("two", "1"): "a < b",
-}
 
 
 @pytest.mark.parametrize(
@@ -167,21 +162,3 @@ def test_tags_without_an_end_are_refused_in_no_time(tag):
         parse_texts(tag * 20_000, "x.sgm")
     # It took 40 seconds when every tag's end was searched for through the whole text.
     assert time.process_time() - began < 2
-
-
-def test_sides_are_matched_by_document_and_segment_whatever_their_order(tmp_path):
-    target = """<refset><doc docid="two"><seg id="1">a &lt; b</seg></doc>
-        <doc sysid="ref" docid="one"><seg id="2">zwei Zeilen</seg>
-        <seg id="1">Tom und Jerry</seg></doc></refset>"""
-    members = {"t/src.en.sgm": SOURCE, "t/ref.de.sgm": target}
-    path = tar(tmp_path / "t.tgz", members)
-    [(source, target)] = stream_pairs(*((path, member) for member in members))
-    assert source == ["Tom &amp; Jerry", "two lines", "a < b"]
-    assert target == ["Tom und Jerry", "zwei Zeilen", "a &lt; b"]
-
-
-def test_a_segment_without_a_partner_is_named():
-    other = {key: text for key, text in SEGMENTS.items() if key != ("one", "2")}
-    for sides, names in (((SEGMENTS, other), ("x", "y")), ((other, SEGMENTS), ("y", "x"))):
-        with pytest.raises(UserError, match=r"; 1 are in only.*'one', segment '2' of x"):
-            matched_segments(*sides, names)
