@@ -24,6 +24,7 @@ BAD_FLAGS = {
     "train": {
         "--max_stepz=3": "--max_stepz: there is no such flag; did you mean --max_steps?",
         "--max_steps=many": "--max_steps=many: expected a whole number from 0 to 2147483647",
+        "--max_steps=1.5": "--max_steps=1.5: expected a whole number from 0 to",
         "--max_steps=-1": "--max_steps=-1: expected a whole number from 0 to",
         "--max_steps=a: b": "--max_steps=a: b: expected a whole number from 0 to 2147483647",
         "--max_steps": "Missing value for flag --max_steps",
@@ -43,6 +44,7 @@ BAD_FLAGS = {
         "stray": "unexpected argument 'stray'",
     },
     "translate": {
+        "--length_penalty=1e30": "--length_penalty=1e30: expected a number from 0 to 10",
         "--beam_size=nan": "--beam_size=nan: expected a whole number from 1 to 1000, found nan",
         "--n_best=0": "--n_best=0: expected a whole number from 1",
         "--flagfile=/no/such": "/no/such",
