@@ -60,6 +60,7 @@ def test_files_texts_and_windows_are_translated_with_the_same_contexts(trained, 
     assert text == "\n".join(model.translate(JOINED))
 
 
+@pytest.mark.slow  # The graph's contexts have a test of their own, below.
 def test_a_saved_ensemble_puts_contexts_before_the_lines_of_a_text(folder, corpus, trained):
     flags = [*corpus, f"--init_from={trained}", "--context_sentences=1", "--max_steps=1"]
     assert "was trained with" not in train(folder, "tuned", *flags, "--bleu_lines=0").out
