@@ -149,7 +149,6 @@ def export_saved_model(
         license=arguments.license,
         parameters=model.count_params(),
         search={**search, "max_beam_size": module.max_beam_size},
-        signatures=graph.signature_def,
     )
     return f"{len(lines)} lines translated alike in a fresh process"
 

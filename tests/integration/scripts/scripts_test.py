@@ -333,9 +333,8 @@ def test_an_export_translates_alike_in_a_process_without_this_project(transforme
     assert "3 lines translated alike in a fresh process" in done.out
     assert sorted(p.name for p in serving.iterdir()) == ["1", "batching.config"]
     extra = serving / "1" / "assets.extra"
-    card = json.loads((extra / "model_card.json").read_text(encoding="utf-8"))
-    assert card["models"][0]["preset"] == "transformer_tiny" and card["search"]["beam_size"] == 4
-    assert {"translate", "score", "attention_maps"} < card["signatures"].keys()
+    card = (extra / "MODEL_CARD.md").read_text(encoding="utf-8")
+    assert "## transformer_tiny\n" in card and "* Search: beam_size 4, " in card
     # Lines that are too long for an export are counted, and no line is no check.
     path.write_text("\n" + "dog " * 30 + "\n")
     arguments = [arguments[0], f"--export_dir={tmp_path / 'none'}", "--max_input_tokens=20"]

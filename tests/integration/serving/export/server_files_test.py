@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.serving.export.model_card import read_scores, signature_table
+from nmt_zoo.serving.export.model_card import read_scores
 from nmt_zoo.serving.export.server_files import check_operations, write_warm_up
 
 NAME = 'Wörter "x"'
@@ -44,12 +44,6 @@ def test_an_operation_that_the_server_lacks_is_refused_by_name(name):
     function.node_def.add(name="d", op=name)
     with pytest.raises(UserError, match=f"does not have: {name};"):
         check_operations(graph)
-
-
-def test_a_card_describes_signatures():
-    table = signature_table({**SIGNATURES, "__saved_model_init_op": signature()})
-    assert table["serving_default"] == {"inputs": {"text": "string []"}, "outputs": {}}
-    assert table.keys() == SIGNATURES.keys()
 
 
 def test_scores_of_a_card_are_those_that_were_saved_and_nothing_else_is_taken(tmp_path):
