@@ -205,19 +205,18 @@ class TrainedModel:
         self,
         path: str | os.PathLike,
         *,
-        projection: str = "pca",
         num_words: int = 60,
         centred: bool = True,
     ) -> None:
         """Draws the most frequent words of both languages in one plane, .png, .svg or .pdf.
 
-        `projection` is "pca" or "tsne"; `centred` subtracts the mean of each language before. Needs
-        scikit-learn and adjustText. Only for `ibm1_factored`, `attention_ibm1` and
-        `attention_ibm2`, whose words share one space.
+        `centred` subtracts the mean of each language before. Needs scikit-learn and adjustText.
+        Only for `ibm1_factored`, `attention_ibm1` and `attention_ibm2`, whose words share one
+        space.
         Raises UserError: another model, too few words, or the file cannot be written.
         """
-        options = {"projection": projection, "num_words": num_words, "centred": centred}
-        points = embedding_points(self.keras_model, self.tokenizer, name=self._name, **options)
+        options = {"num_words": num_words, "centred": centred, "name": self._name}
+        points = embedding_points(self.keras_model, self.tokenizer, **options)
         try:
             save_points(points, path)
         except ValueError as error:

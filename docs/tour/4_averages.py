@@ -59,11 +59,11 @@ assert list(models["attention_ibm1"].translate(["por qué", "por", "qué"])) == 
 from IPython.display import Image
 
 model = nmt_zoo.train("ibm1_factored", model_dir=place / "demo", data_dir="runs/tour/data", max_minutes=1.5)
-model.draw_embeddings(place / "plain.png", num_words=40, projection="tsne", centred=False)
+model.draw_embeddings(place / "plain.png", num_words=40, centred=False)
 Image(filename=str(place / "plain.png"))
 
 # %%
-model.draw_embeddings(place / "centred.png", num_words=40, projection="tsne")
+model.draw_embeddings(place / "centred.png", num_words=40)
 Image(filename=str(place / "centred.png"))
 
 # %% [markdown]

@@ -19,7 +19,6 @@ def embedding_points(
     model: TranslationModel,
     tokenizer: Tokenizer,
     *,
-    projection: str = "pca",
     num_words: int = 60,
     centred: bool = True,
     name: str = "the model",
@@ -31,12 +30,16 @@ def embedding_points(
     of the drawn words is subtracted on each side: a vector added to all U_e changes no probability,
     and a vector added to all V_f changes only how frequent target words are.
 
-    The tokenizer is of kind "word"; `projection` is "pca" or "tsne" (van der Maaten and Hinton
-    2008), by scikit-learn, an optional package; `num_words` are drawn of each side; `name` is the
-    model's in errors. Returns {"source": (words, their points `[n, 2]`), "target": likewise}.
+    The tokenizer is of kind "word"; `num_words` are drawn of each side; `name` is the model's in
+    errors. Near vectors get near points by t-SNE (van der Maaten and Hinton 2008) of scikit-learn,
+    an optional package. Returns {"source": (words, their points `[n, 2]`), "target": likewise}.
     Raises UserError: the model or tokenizer is of another kind, there are too few words, or
     scikit-learn is not installed.
     """
+    try:
+        from sklearn.manifold import TSNE  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise UserError("a picture of words needs scikit-learn: pip install scikit-learn") from None
     if not model.words_share_space:
         raise UserError(
             f"{name}: its source and target words are not embedded in one space; use a model of "
@@ -58,27 +61,13 @@ def embedding_points(
         words.append(vocabulary.words[frequent])  # pyright: ignore[reportAttributeAccessIssue]
     if len(words[0]) + len(words[1]) < 4:
         raise UserError(f"{name}: fewer than 4 words in both vocabularies; nothing to draw")
-    points = _projected(np.concatenate(vectors), projection)
+    perplexity = min(30.0, (len(words[0]) + len(words[1]) - 1) / 3)
+    plane = TSNE(perplexity=perplexity, init="pca", random_state=0)
+    points = plane.fit_transform(np.concatenate(vectors))
     return {
         "source": (words[0], points[: len(words[0])]),
         "target": (words[1], points[len(words[0]) :]),
     }
-
-
-def _projected(vectors: np.ndarray, projection: str) -> np.ndarray:
-    """Projects `[n, d]` into the plane, the same on every machine: `[n, 2]` float64."""
-    try:
-        from sklearn.decomposition import PCA  # pyright: ignore[reportMissingImports]
-        from sklearn.manifold import TSNE  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise UserError("a picture of words needs scikit-learn: pip install scikit-learn") from None
-    points = PCA(2, svd_solver="full").fit_transform(vectors)
-    if projection == "pca":
-        return points
-    # It starts at the principal components, so the same vectors give the same points.
-    start = (1e-4 * points / max(points.std(), 1e-300)).astype(np.float32)
-    perplexity = min(30.0, (len(vectors) - 1) / 3)
-    return TSNE(perplexity=perplexity, init=start, random_state=0).fit_transform(vectors)
 
 
 def save_points(

@@ -39,12 +39,10 @@ def model():
     return model
 
 
-@pytest.mark.parametrize(("projection", "num_words"), [("pca", 60), ("tsne", 5)])
-def test_translations_lie_close_to_each_other(model, projection, num_words):
-    points = embedding_points(model, TOKENIZER, projection=projection, num_words=num_words)
+def test_translations_lie_close_to_each_other(model):
+    points = embedding_points(model, TOKENIZER, num_words=5)
     (words, source), (translations, target) = points["source"], points["target"]
-    assert words == list(WORDS)[:num_words]
-    assert translations == list(WORDS.values())[:num_words]
+    assert words == list(WORDS)[:5] and translations == list(WORDS.values())[:5]
     distances = np.linalg.norm(source[:, None] - target[None], axis=2)
     np.testing.assert_array_equal(distances.argmin(axis=1), np.arange(len(words)))
 
