@@ -200,8 +200,8 @@ def paired_bootstrap(
     for name, signature in signatures.items():
         before, after = results[name]
         lines.append(
-            f"{name}|{signature} = {after.score:.2f}, baseline {before.score:.2f}, "  # pyright: ignore[reportAttributeAccessIssue]
-            f"p = {after.p_value:.4f}"  # pyright: ignore[reportAttributeAccessIssue]
+            f"{name}|{signature} = {after.score:.2f}, baseline {before.score:.2f}, "
+            f"p = {after.p_value:.4f}"
         )
     return lines
 
@@ -214,7 +214,7 @@ def p_values(
 ) -> list[float]:
     """Returns a p-value for each of `others`: does its BLEU differ? By resampling; Koehn 2004."""
     _, results = _resampled([outputs, *others], references, ["bleu"], bleu_options)
-    return [float(result.p_value) for result in results["BLEU"][1:]]  # pyright: ignore[reportAttributeAccessIssue]
+    return [float(result.p_value) for result in results["BLEU"][1:]]
 
 
 class SystemScore(NamedTuple):
@@ -278,7 +278,7 @@ def word_splitter(tokenize: str) -> Callable[[str], list[str]]:
     return lambda line: tokenizer(normalised(line)).split()
 
 
-def _resampled(texts, references, metrics, bleu_options):
+def _resampled(texts, references, metrics, bleu_options) -> tuple[dict[str, Any], dict[str, Any]]:
     """Compares texts with the first; signatures and results by name of the metric."""
     from sacrebleu.significance import PairedTest
 

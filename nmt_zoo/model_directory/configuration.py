@@ -67,15 +67,7 @@ def _check(config, checks_model):
         required = BUILT_IN if kind.reads_source else VOCABULARY
         corpus_sizes = kind.corpus_sizes
     _check_sizes(config, corpus_sizes)
-    languages = config.get("languages") or {"signs": {}, "on_source": True}
-    _require(
-        isinstance(languages, dict)
-        and {"signs", "on_source"} <= {*languages} <= {*Languages._fields}
-        and isinstance(languages["signs"], dict),
-        "languages",
-        languages,
-        "an object with `signs`, an object of texts, and `on_source`, true or false",
-    )
+    _check_languages(config.get("languages"))
     for option in OPTIONS:
         if option.name in required or option.name in config["options"]:
             value = config["options"].get(option.name, _MISSING)
@@ -116,11 +108,25 @@ def _check_sizes(config, names):
     )
     value = config.get("vocabulary_crc32", _MISSING)
     _require(
-        isinstance(value, dict) and all(_is_count(n, most=2**32) for n in value.values()),
+        isinstance(value, dict)
+        and all(Path(name).name == name and _is_count(n, most=2**32) for name, n in value.items()),
         "vocabulary_crc32",
         value,
         "names of files with their checksums",
     )
+
+
+def _check_languages(languages):
+    fits = languages is None or (
+        isinstance(languages, dict)
+        and {*languages} <= {*Languages._fields}
+        and isinstance(languages.get("signs"), dict)
+        and all(isinstance(sign, str) for sign in languages["signs"].values())
+        and isinstance(languages.get("on_source"), bool)
+        and all(isinstance(languages.get(side, ""), str) for side in ("source", "target"))
+    )
+    expected = "an object with `signs`, an object of texts, and `on_source`, true or false"
+    _require(fits, "languages", languages, expected)
 
 
 def _is_count(value, least=0, most=2**31 - 1):

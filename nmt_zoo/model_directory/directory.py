@@ -270,7 +270,7 @@ class ModelDirectory:
         """
         self._check_best_exists()
         try:
-            return read_archive(self.best_path)
+            return self._read_best()
         except DamagedError as error:
             raise DamagedError(
                 f"{error}; run the train.py command of this directory again to restore it from a "
@@ -334,11 +334,20 @@ class ModelDirectory:
         if not self.best_path.exists():
             return None
         try:
-            return read_archive(self.best_path)[1]
+            return self._read_best()[1]
         except DamagedError as error:
             print(f"{error}: set aside", file=sys.stderr, flush=True)
             self.best_path.replace(self.best_path.with_suffix(".damaged"))
             return None
+
+    def _read_best(self):
+        arrays, state = read_archive(self.best_path)
+        for name in ("step", "perplexity", "bleu"):
+            if type(state.get(name, 0)) not in (int, float):
+                raise DamagedError(f"{self.best_path}: damaged or unreadable (no number: {name})")
+        if not isinstance(state.get("averaged_steps", []), list):
+            raise DamagedError(f"{self.best_path}: damaged or unreadable (no list: averaged_steps)")
+        return arrays, state
 
     # Checkpoints
 

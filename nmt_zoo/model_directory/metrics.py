@@ -17,7 +17,7 @@ from nmt_zoo.common.files import read_lines, write_lines
 Record: TypeAlias = dict[str, Any]
 # kind -> the value that each record of the kind must have; null if it was not finite.
 KINDS = {"train": "nll", "valid": "perplexity"}
-_EXPECTED = "no record of a step, of kind train with nll or valid with perplexity"
+_EXPECTED = "no record of a step, of kind train with nll or valid with perplexity, in numbers"
 
 
 def append_record(path: Path, record: Record) -> None:
@@ -49,14 +49,11 @@ def read_records(path: Path) -> list[Record]:
     records = []
     for number, line in enumerate(lines, start=1):
         try:
-            record = json.loads(line)
-            records.append(record)
-            is_record = type(record["step"]) is int and KINDS[record["kind"]] in record
-            is_record = is_record and record["step"] >= 0 and record["seconds"] >= 0
-            fault = "" if is_record else _EXPECTED
-        except (TypeError, KeyError):
-            fault = _EXPECTED
-        except (ValueError, RecursionError):
+            records.append(json.loads(line))
+            fault = "" if _is_record(records[-1]) else _EXPECTED
+        except RecursionError:
+            fault = "nested too deeply"
+        except ValueError:
             if number == len(lines):  # The process ended while it wrote this line.
                 break
             fault = "damaged"
@@ -66,6 +63,22 @@ def read_records(path: Path) -> list[Record]:
                 f"{path}, line {number}: {fault} ({shown!r}); restore or remove the line"
             )
     return records
+
+
+def _is_record(record):
+    if not isinstance(record, dict) or str(record.get("kind")) not in KINDS:
+        return False
+    step, seconds = record.get("step"), record.get("seconds")
+    return (
+        (_is_number(step) and isinstance(step, int) and step >= 0)
+        and (_is_number(seconds) and 0 <= seconds < math.inf)
+        and KINDS[record["kind"]] in record
+        and all(n == "kind" or x is None or _is_number(x) for n, x in record.items())
+    )
+
+
+def _is_number(value):
+    return type(value) is float or (type(value) is int and abs(value) < 2**63)
 
 
 def keep_records(path: Path, keep: Callable[[Record], bool]) -> None:

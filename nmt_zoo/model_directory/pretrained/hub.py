@@ -64,11 +64,13 @@ def _listed(about: dict[str, Any], path: Path) -> dict[str, tuple[int | None, st
     try:
         if not re.fullmatch("[0-9a-f]{7,64}", about["sha"]):
             raise ValueError
-        return {
-            str(file["rfilename"]): (file.get("size"), f"sha256:{lfs['sha256']}" if lfs else None)
-            for file in about["siblings"]
-            for lfs in [file.get("lfs")]
-        }
+        files = {}
+        for file in about["siblings"]:
+            sha, size = (file.get("lfs") or {}).get("sha256"), file.get("size")
+            if size is not None and (type(size) is not int or size < 0):
+                raise ValueError
+            files[str(file["rfilename"])] = size or None, f"sha256:{sha}" if sha else None
+        return files
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UserError(
             f"{path}: not a list of a model's files; remove it to download it again"

@@ -92,8 +92,12 @@ def licence_of(folder: Path) -> str:
 
 def _checksums(folder):
     """Returns the SHA-256 sums of the files that were read."""
-    return {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.iterdir())
-        if path.name in hugging_face.SMALL_FILES or path.suffix in _ENDINGS
-    }
+    checksums = {}
+    for path in sorted(folder.iterdir()):
+        if path.name in hugging_face.SMALL_FILES or path.suffix in _ENDINGS:
+            digest = hashlib.sha256()
+            with open(path, "rb") as file:
+                for part in iter(lambda: file.read(1 << 20), b""):
+                    digest.update(part)
+            checksums[path.name] = digest.hexdigest()
+    return checksums

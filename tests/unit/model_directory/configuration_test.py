@@ -103,6 +103,18 @@ def test_a_changed_byte_of_a_vocabulary_is_noticed(directory):
     assert directory.load()[2]["vocabulary_crc32"] == config["vocabulary_crc32"]
 
 
+@pytest.mark.parametrize(
+    "state", [{"step": "1"}, {"step": None}, {"perplexity": "2"}, {"averaged_steps": 7}]
+)
+def test_a_best_model_of_which_nonsense_is_said_is_damaged(directory, state, capsys):
+    write_archive(directory.best_path, directory.read_best()[0], {"step": 1, **state})
+    with pytest.raises(UserError, match=f"^{directory.best_path}: damaged .*train.py command"):
+        directory.load()
+    assert directory.best_state() is None
+    assert f"{directory.best_path}: damaged" in capsys.readouterr().err
+    assert directory.best_path.with_suffix(".damaged").exists()
+
+
 def test_weights_of_another_type_or_that_are_not_finite_are_refused_by_name(directory):
     arrays, state = directory.read_best()
     name, array = next(item for item in arrays.items() if item[1].ndim > 1)

@@ -213,6 +213,10 @@ UNFIT = (
     ),
     *(f'{{"kind": "train", "step": 7, "seconds": {x}, "nll": 2}}' for x in ("null", '"1"', "NaN")),
     *(f'{{"kind": "{kind}", "step": 7, "seconds": 1}}' for kind in ("train", "valid")),
+    '{"kind": "train", "step": 7, "seconds": 1, "nll": "2"}',
+    '{"kind": "train", "step": 7, "seconds": 1, "nll": 2, "skipped_steps": []}',
+    '{"kind": "train", "step": 7, "seconds": 1, "nll": 1' + 400 * "0" + "}",
+    100_000 * "[",
 )
 
 
@@ -221,7 +225,8 @@ def test_a_line_that_is_no_record_is_named_also_at_the_end(tmp_path):
     for line, (before, after) in itertools.product(UNFIT, (([], RECORDS), (RECORDS, []))):
         lines = [*map(json.dumps, before), line, *map(json.dumps, after)]
         write_lines(path, lines)
-        with pytest.raises(UserError, match=f"line {len(before) + 1}: no record of a step"):
+        fault = f"line {len(before) + 1}: (no record of a step|nested too deeply)"
+        with pytest.raises(UserError, match=fault):
             read_records(path)
 
 
