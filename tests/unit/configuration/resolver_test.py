@@ -88,6 +88,15 @@ def test_a_run_from_other_weights_takes_only_the_dropout_that_suits_its_text():
     assert (settings["positions"], settings["dropout"]) == ("sinusoidal", 0.3)
 
 
+def test_wmt14_has_the_model_and_the_updates_of_its_paper():
+    assert recipes.preset("wmt14_de_en") == "transformer_base"
+    found = found_options("transformer_base", "wmt14_de_en", {"max_steps": 9})
+    assert (found["max_steps"], found["patience"]) == (9, 0)
+    for preset, steps in (("base", 100_000), ("big", 300_000)):
+        options = found_options(f"transformer_{preset}", "wmt14_en_de", {})
+        assert (options["max_steps"], options["num_pieces"]) == (steps, 37_000)
+
+
 def test_larger_texts_get_larger_models_and_vocabularies_and_less_dropout():
     order = models.preset_names()
     before = None
