@@ -18,10 +18,10 @@ from nmt_zoo.configuration.options import (
     AUTO,
     BY_NAME,
     LENGTH_PENALTY,
+    MAX_INPUT_TOKENS,
     MAX_LENGTH_PENALTY,
     Option,
 )
-from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
 
 _HELP = {"--help", "-help", "--helpshort", "-h", "-?"}
 _NUMBER = "[1-9][0-9]{0,8}"  # Of a layer or head.
@@ -111,6 +111,12 @@ def length_penalty_flag(group: str, more: str = "", **options: Any) -> Any:
     return flag(group, None, text, 0.0, MAX_LENGTH_PENALTY, **options)
 
 
+def max_input_tokens_flag(group: str, text: str) -> Any:
+    """Makes the field `max_input_tokens`; `text` says what it limits."""
+    text = f"Longest line that is translated{text}"
+    return flag(group, MAX_INPUT_TOKENS, text, 2, 1_000_000)
+
+
 def split_sentences_flag(group: str, text: str, **options: Any) -> Any:
     """Makes the field `split_sentences`; `text` says what it does."""
     text += (
@@ -135,13 +141,8 @@ class ModelArguments(Arguments):
     target_language: str = language_flag("Model", "target")
     beam_size: int = beam_size_flag("Search", ", unless a request asks for a narrower beam")
     length_penalty: float | None = length_penalty_flag("Search")
-    max_input_tokens: int = flag(
-        "Search",
-        MAX_INPUT_TOKENS,
-        "Longest line that is translated, in tokens with </s>; a request with a longer line is "
-        "refused.",
-        2,
-        1_000_000,
+    max_input_tokens: int = max_input_tokens_flag(
+        "Search", ", in tokens with </s>; a request with a longer line is refused."
     )
 
 

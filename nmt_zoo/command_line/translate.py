@@ -30,6 +30,7 @@ from nmt_zoo.command_line.flag_values import (
     flag,
     language_flag,
     length_penalty_flag,
+    max_input_tokens_flag,
     split_sentences_flag,
     with_length_penalty,
 )
@@ -65,7 +66,7 @@ from nmt_zoo.decoding.text.whole_texts import (
     translate_text,
     unfinished,
 )
-from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS, Translator, split_options
+from nmt_zoo.decoding.translator import Translator, split_options
 from nmt_zoo.model_directory.directory import ModelDirectory, model_directories
 from nmt_zoo.serving.ctranslate2.engine import CTranslate2Engine, CTranslate2Export
 
@@ -222,13 +223,8 @@ class Arguments(flag_values.Arguments):
         "Translations differ a little.",
         choices=("float32", "bfloat16"),
     )
-    max_input_tokens: int = flag(
-        _SEARCH,
-        MAX_INPUT_TOKENS,
-        "Longest line that is translated in one piece, in tokens with </s>. Memory grows with its "
-        "square.",
-        2,
-        1_000_000,
+    max_input_tokens: int = max_input_tokens_flag(
+        _SEARCH, " in one piece, in tokens with </s>. Memory grows with its square."
     )
     long_lines: str = flag(
         _SEARCH,
@@ -499,7 +495,7 @@ def score_or_rank(args: Arguments, text: Any, output: Output, models: Models) ->
 
 
 def make_translator(
-    args: Arguments, models: Models, training_text: TrainingText | None
+    args: Arguments, models: Models, lexicon: dict[str, str], training_text: TrainingText | None
 ) -> Translator:
     """Returns the `Translator`; reads all files that it needs."""
     model, tokenizer, config, directories = models
@@ -517,9 +513,8 @@ def make_translator(
         lexical = load_lexical_model(ModelDirectory(path), tokenizer, directories[0])
         options["shortlist"] = make_shortlist(lexical, tokenizer.shared)
     if args.replace_unknowns:
-        from nmt_zoo.decoding.unknowns import UnknownReplacer, read_lexicon
+        from nmt_zoo.decoding.unknowns import UnknownReplacer
 
-        lexicon = read_lexicon(args.lexicon) if args.lexicon else {}
         options["unknowns"] = UnknownReplacer(model, tokenizer, lexicon)
     if args.runs_on == TENSORFLOW:
         return Translator.of(model, tokenizer, **options)
@@ -586,6 +581,11 @@ def main(args: Arguments) -> int:
     args, directories, loaded = start_engine(args)
     for directory in directories:
         directory.config()  # Refuses a directory without a model before standard input is read.
+    lexicon = {}
+    if args.lexicon:  # Read before the model is loaded, in case it is damaged.
+        from nmt_zoo.decoding.unknowns import read_lexicon
+
+        lexicon = read_lexicon(args.lexicon)
     training_text = None
     if not args.channel_model:  # It translates into the language of its source text.
         training_text = TrainingText.read(directories[0].training_text_path)
@@ -608,7 +608,7 @@ def main(args: Arguments) -> int:
     if args.score or args.rank:
         score_or_rank(args, text, output, models)
         return 0
-    translator = make_translator(args, models, training_text)
+    translator = make_translator(args, models, lexicon, training_text)
     translate(args, text, output, models, translator, training_text)
     return 0
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.parallel import map_in_order
+from nmt_zoo.configuration.options import MAX_INPUT_TOKENS
 from nmt_zoo.data_pipeline.documents import Context, divided, joined
 from nmt_zoo.data_pipeline.text_form import normalised
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
@@ -23,13 +24,6 @@ from nmt_zoo.decoding.text.splitting import sentences, split_line
 
 if TYPE_CHECKING:  # An engine of another kind translates without TensorFlow.
     from nmt_zoo.decoding.unknowns import UnknownReplacer
-
-
-# Longest line that is translated, in tokens including `</s>`, counted as by `--max_length`. Real
-# sentences are far shorter: by default, training leaves out all above 256, so that models have seen
-# nothing longer. Memory for attention grows with the square of the length: each head of a layer
-# takes 4 MB at 1,024 tokens, 6 GB at 40,000.
-MAX_INPUT_TOKENS = 1024
 
 
 class Translation(NamedTuple):

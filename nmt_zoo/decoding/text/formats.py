@@ -5,11 +5,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from nmt_zoo.configuration.options import MAX_INPUT_TOKENS
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 from nmt_zoo.decoding.alignment.subword_merging import numbers_in_text
 from nmt_zoo.decoding.search.phrases import piece_text
-from nmt_zoo.decoding.translator import EMPTY, MAX_INPUT_TOKENS, Translation
+from nmt_zoo.decoding.translator import EMPTY, Translation
 
 if TYPE_CHECKING:
     from nmt_zoo.decoding.alignment.aligner import Aligner

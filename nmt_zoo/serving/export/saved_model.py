@@ -38,14 +38,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from nmt_zoo.configuration.options import MAX_LENGTH_PENALTY
+from nmt_zoo.configuration.options import MAX_INPUT_TOKENS, MAX_LENGTH_PENALTY
 from nmt_zoo.data_pipeline.tokenization.graph_tokenizers import graph_vocabulary
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.scoring import make_scorer
 from nmt_zoo.decoding.search.beam_search import make_search
 from nmt_zoo.decoding.search.types import SearchOptions, SentenceOptions, length_normaliser
-from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
 from nmt_zoo.models.base import TranslationModel
 from nmt_zoo.serving.export.requests_in_graph import (
     DEFAULT,

@@ -5,13 +5,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from nmt_zoo.configuration.options import LENGTH_PENALTY
+from nmt_zoo.configuration.options import LENGTH_PENALTY, MAX_INPUT_TOKENS
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.decoding.scores import USUAL, ZERO, corpus_scores, p_values
 from nmt_zoo.decoding.search.beam_search import make_search
 from nmt_zoo.decoding.search.types import SearchOptions, SentenceOptions, padded
-from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
 from nmt_zoo.models.base import Searchable
 
 PENALTIES = (0.0, 0.3, LENGTH_PENALTY, 1.0, 1.5, 2.0, 2.5, 3.0)

@@ -8,6 +8,7 @@ import pytest
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.options import MAX_INPUT_TOKENS
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding.search.beam_search import make_search
 from nmt_zoo.decoding.search.types import (
@@ -17,7 +18,7 @@ from nmt_zoo.decoding.search.types import (
     SentenceOptions,
     padded,
 )
-from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS, LineOptions, Translator, split_options
+from nmt_zoo.decoding.translator import LineOptions, Translator, split_options
 from nmt_zoo.serving.ctranslate2 import conversion
 from nmt_zoo.serving.ctranslate2.engine import CTranslate2Engine, CTranslate2Export
 from tests.tiny import SMALL, pairs
