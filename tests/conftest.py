@@ -99,7 +99,7 @@ def _same_seed_for_every_test():
 @pytest.fixture(autouse=True, scope="module")
 def _memory_of_a_module():
     """Frees the graphs that the tests of a module have traced, about 50 MB for every training."""
-    yield
     from nmt_zoo.common import process
 
-    process.free_graphs()
+    with process.temporary_graphs():
+        yield

@@ -135,14 +135,20 @@ def _end_on_interrupts():
     sys.unraisablehook = end_if_lost
 
 
-def free_graphs() -> None:
-    """Frees graphs that nobody can run any more, with the variables that they use.
+@contextlib.contextmanager
+def temporary_graphs() -> Iterator[None]:
+    """Frees the graphs that the `with` block has traced, with the variables that they use.
 
-    TensorFlow keeps every traced `custom_gradient`, and so its graph, for gradients of the graph;
-    of a graph that is still in use, no further gradient can be taken.
+    TensorFlow keeps every traced `custom_gradient`, and so its graph, for gradients of the graph.
+    Of graphs of the block that are still in use, no further gradient can be taken.
     """
     from tensorflow.python.framework.ops import gradient_registry  # Nothing public does the same.
 
-    for name in [name for name in gradient_registry.list() if name.startswith("CustomGradient-")]:
-        del gradient_registry._registry[name]
-    gc.collect()
+    before = {*gradient_registry.list()}
+    try:
+        yield
+    finally:
+        for name in {*gradient_registry.list()} - before:
+            if name.startswith("CustomGradient-"):
+                del gradient_registry._registry[name]
+        gc.collect()

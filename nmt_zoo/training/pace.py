@@ -210,12 +210,12 @@ def seconds_an_update(run: Any, duration: float) -> float:
     Several devices take about as long as one, because each has a batch and, as long as there are
     enough, cores of its own. XLA would compile for each new shape first, so it is left out.
     """
-    # The fall of the rate is chosen next, and the rate does not change the time.
-    way = on_trial(run.with_options(TIMING, schedule="constant", jit_compile=False))
-    batches = dataset_of(run.epochs.corpus_of(0), run.epochs.first)
-    seconds = time_updates(way, batches, run.options["accumulate_steps"], duration)
-    del way
-    process.free_graphs()  # Two models at once may be too much for an accelerator.
+    with process.temporary_graphs():  # Two models at once may be too much for an accelerator.
+        # The fall of the rate is chosen next, and the rate does not change the time.
+        way = on_trial(run.with_options(TIMING, schedule="constant", jit_compile=False))
+        batches = dataset_of(run.epochs.corpus_of(0), run.epochs.first)
+        seconds = time_updates(way, batches, run.options["accumulate_steps"], duration)
+        del way
     return seconds * max(1.0, run.devices.num_local / num_cores())
 
 
