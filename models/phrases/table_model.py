@@ -250,13 +250,9 @@ class PhraseModel(TableModel):
         distortion_limit: int = 6,
         **kwargs: Any,
     ) -> None:
-        sizes = source_vocab_size, target_vocab_size
-        settings = {
-            "max_phrase_length": max_phrase_length,
-            "translations": translations,
-            "order": order,
-        }
-        super().__init__(*sizes, **settings, **kwargs)
+        settings = settings_of(locals())
+        del settings["distortion_limit"]
+        super().__init__(source_vocab_size, target_vocab_size, **settings, **kwargs)
         self.settings["distortion_limit"] = distortion_limit
         require(
             distortion_limit >= -1,
@@ -299,10 +295,5 @@ class RuleModel(TableModel):
         order: int = 3,
         **kwargs: Any,
     ) -> None:
-        sizes = source_vocab_size, target_vocab_size
-        settings = {
-            "max_phrase_length": max_phrase_length,
-            "translations": translations,
-            "order": order,
-        }
-        super().__init__(*sizes, **settings, **kwargs)
+        settings = settings_of(locals())
+        super().__init__(source_vocab_size, target_vocab_size, **settings, **kwargs)

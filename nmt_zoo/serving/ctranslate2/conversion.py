@@ -71,7 +71,7 @@ def weights_in(directory: ModelDirectory) -> Weights:
             f"can run: {', '.join(TRANSFORMERS)}"
         )
     settings = transformer_settings(preset, config["settings"])
-    if settings["positions"] not in POSITIONS or not settings["scale_scores"]:
+    if settings["positions"] not in POSITIONS or settings["scale_scores"] is not True:
         raise UserError(
             f"{directory.path}: CTranslate2 has no model with positions={settings['positions']} "
             f"and scale_scores={settings['scale_scores']}; use --engine=tensorflow of translate.py "

@@ -97,7 +97,7 @@ class ServedModel:
 
     @property
     def page(self) -> Signature:
-        """What the page shows: data of `explorer.js`, and warnings."""
+        """Answers a text with what the page shows: data of `explorer.js`, and warnings."""
         return Signature({"text": STRING}, {}, self._texts, self._explored)
 
     @functools.cached_property

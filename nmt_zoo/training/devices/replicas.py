@@ -239,7 +239,7 @@ class _ReadOnlyDirectory(ModelDirectory):
         return state
 
     def best_state(self) -> Any:
-        return read_archive(self.best_path)[1] if self.best_path.exists() else None
+        return self._read_best()[1] if self.best_path.exists() else None
 
     def keep_bad_batches(self, step: int, batches: Any, state: dict[str, Any]) -> Any:
         return self.bad_batch_folder
