@@ -3,7 +3,6 @@
     pip install sacremoses
     python benchmarks/experiments.py --study=multi30k_en_de
     python benchmarks/experiments.py --study=multi30k_en_de --only=recipe,ensemble --seeds=1,2,3
-    python benchmarks/experiments.py --study=europarl10k --only=lstm_luong,lstm_lexical
     python benchmarks/experiments.py --study=demo_alignment --only=ibm1_factored,transformer_tiny
 
 Text is downloaded. A complete run is not trained again; a run that was stopped resumes. Validation
@@ -74,9 +73,6 @@ class Runner:
         if not self.study.results.startswith("methods"):
             folder = folder.with_name(name)
         path = Path("docs/results", self.study.results) / f"{folder.name}.json"
-        if path.exists():  # What a paper reports was added by hand.
-            earlier = json.loads(path.read_text("utf-8"))
-            record |= {key: earlier[key] for key in ("published",) if key in earlier}
         path.parent.mkdir(parents=True, exist_ok=True)
         write_record(path, record)
 
@@ -127,7 +123,7 @@ class Runner:
         ]
 
     def translate(self, experiment: Run, model_dirs: str, folder: Path) -> dict:
-        """Translates and scores by every search; returns the record."""
+        """Translates and scores the test text; returns the record."""
         text = self.text(experiment, "test")
         unknowns = []
         if experiment.lexicon:
@@ -135,33 +131,21 @@ class Runner:
             files = [f"--source={train.source}", f"--target={train.target}"]
             self.call(["align.py", *files, f"--lexicon={folder}/lexicon"])
             unknowns = ["--replace_unknowns", f"--lexicon={folder}/lexicon"]
-        records = {}
-        for search, own in self.study.searches.items():
-            if search == "replaced" and not self.has_alignment(folder):
-                continue  # Nothing finds the source word of an unknown one.
-            files = [f"--input={text.source}", f"--reference={text.target}"]
-            output, scores = f"{folder}/{search}.out", f"{folder}/{search}.json"
-            files += [f"--output={output}", f"--save_scores={scores}"]
-            self.call(["translate.py", f"--model_dir={model_dirs}", *own, *unknowns, *files])
-            records[search] = json.loads(Path(scores).read_text("utf-8"))
-        record = dict(records["beam"])
-        if len(records) > 1:
-            figures = ("bleu", "chrf", "translation_seconds")
-            record["scores"] = {s: {name: r[name] for name in figures} for s, r in records.items()}
+        output, scores = f"{folder}/beam.out", f"{folder}/beam.json"
+        files = [f"--input={text.source}", f"--reference={text.target}", f"--output={output}"]
+        files += [f"--save_scores={scores}", *self.study.search, *unknowns]
+        self.call(["translate.py", f"--model_dir={model_dirs}", *files])
+        record = json.loads(Path(scores).read_text("utf-8"))
         language = self.study.dataset.rpartition("_")[2]
         record["data"] = self.study.title
         if self.study.dataset.startswith("multi30k"):
-            outputs = read_lines(folder / "beam.out"), read_lines(text.target)
+            outputs = read_lines(output), read_lines(text.target)
             record["bleu_lowercased_moses"] = published_measure(*outputs, language)
         return record
 
-    def has_alignment(self, folder: Path) -> bool:
-        """Tells whether a trained model can align."""
-        return ModelDirectory(folder).new_model().has_alignment
-
     def align(self, folder: Path) -> dict:
         """Aligns the test text of the demo corpus; returns the scores of the links, if any."""
-        if not self.has_alignment(folder):
+        if not ModelDirectory(folder).new_model().has_alignment:
             return {}
         test = self.texts["test"]
         gold = str(Path(test.source).with_suffix(".en-de"))

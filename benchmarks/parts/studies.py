@@ -25,7 +25,7 @@ class Study(NamedTuple):
     dataset: str  # Name of the corpus for train.py.
     results: str  # Folder of the records in docs/results.
     runs: dict[str, Run]
-    searches: dict[str, tuple[str, ...]]  # Flags of translate.py; "beam" gives the run's score.
+    search: tuple[str, ...] = ()  # Flags of translate.py.
     pairs: int | None = None  # Number of training pairs, the first of the text; None: all.
 
 
@@ -105,8 +105,7 @@ def _multi30k(source, target):
         **{name: Run((f"--model={name}", *_MODEL, *own)) for name, own in _MODELS.items()},
     }
     name, title = f"multi30k_{source}_{target}", f"Multi30k {source}-{target}, test_2016_flickr"
-    beam = {"beam": ("--beam_size=5",)}
-    return Study(title, name, f"methods/{name}", runs, beam)
+    return Study(title, name, f"methods/{name}", runs, ("--beam_size=5",))
 
 
 # Fewer pieces and more dropout for fewer pairs.
@@ -119,47 +118,16 @@ _EUROPARL = (
     *(*_FEW, "--max_tokens_per_batch=2048", "--warmup_steps=400", "--eval_every_steps=500"),
     "--max_steps=3000",
 )
-_WORDS = ("--tokenizer=word", "--max_words=0", "--min_word_count=2")  # Words that occur once: UNK.
 
-
-def _lstm_sizes(width, units, dropout):
-    rates = ("embedding_dropout", "dropout", "output_dropout")
-    sizes = {"embedding_width": width, "encoder_units": width, "decoder_units": units}
-    settings = {**sizes, **dict.fromkeys(rates, dropout)}
-    return tuple(f"--set={name}={value}" for name, value in settings.items())
-
-
-# In twice its usual width, with more dropout.
+# In twice its usual width, with more dropout. Words that occur once are UNK.
 _EUROPARL_RECIPE = (
-    *("--model=lstm_lexical", *_WORDS, *_lstm_sizes(128, 256, 0.4)),
+    *("--model=lstm_lexical", "--tokenizer=word", "--max_words=0", "--min_word_count=2"),
+    *("--set=embedding_width=128", "--set=encoder_units=256", "--set=decoder_units=256"),
+    *("--set=embedding_dropout=0.4", "--set=dropout=0.4", "--set=output_dropout=0.4"),
     *("--max_tokens_per_batch=400", "--schedule=cosine", "--learning_rate=2e-3"),
     *("--warmup_steps=200", "--eval_every_steps=1000", "--save_every_steps=250"),
     *("--average_checkpoints=8", "--patience=0", "--max_steps=10000", "--intra_op_threads=1"),
 )
-# All options were chosen on validation data. Small recurrent models process as many tokens a second
-# in small batches as in large ones, so small batches give more updates in the same time.
-_RECURRENT = (
-    *(*_WORDS, "--max_tokens_per_batch=400", "--schedule=constant", "--warmup_steps=200"),
-    *("--learning_rate=1.5e-3", "--eval_every_steps=1000", "--save_every_steps=500"),
-    *("--average_checkpoints=8", "--patience=5"),
-)
-_TRANSFORMER = (
-    *(*_WORDS, "--max_tokens_per_batch=1024", "--warmup_steps=1000", "--learning_rate=1e-3"),
-    *("--label_smoothing=0.2", "--eval_every_steps=250", "--save_every_steps=125"),
-    *("--average_checkpoints=8", "--patience=4"),
-)
-_SCORING = ("--tokenize=none", "--lowercase")  # Like multi-bleu on lower-cased tokens.
-_FIVE = ("--beam_size=5", "--length_penalty=1.5", *_SCORING)
-_EUROPARL_RUNS = {
-    # As many updates as lstm_luong made in its 30 minutes, so that both can be compared.
-    "lstm_seq2seq": (*_RECURRENT, "--max_steps=15781"),
-    "lstm_luong": (*_RECURRENT, "--max_minutes=30"),
-    "lstm_luong_deep": (*_RECURRENT, "--max_minutes=55"),
-    # In the sizes of lstm_luong; for files, train.py would choose larger ones.
-    "lstm_lexical": (*_RECURRENT, *_lstm_sizes(64, 128, 0.25), "--max_minutes=30"),
-    "transformer_coursework": (*_TRANSFORMER, "--max_minutes=30"),
-}
-
 
 _DEMO = "demo corpus en-de, test"
 
@@ -173,7 +141,7 @@ def _demo_alignment():
         by_gradient = models.PRESETS[preset][0].trained_by[0] == "gradient"
         limits = ("--max_steps=0", *rarely) if by_gradient else ()
         runs[preset] = Run((f"--model={preset}", "--max_minutes=3", *limits))
-    return Study(_DEMO, "demo", "demo_alignment", runs, {"beam": ()})
+    return Study(_DEMO, "demo", "demo_alignment", runs)
 
 
 STUDIES = {
@@ -195,23 +163,13 @@ STUDIES = {
             "recipe": Run(_EUROPARL_RECIPE, lexicon=True),
             "ensemble": Run(members="recipe", lexicon=True),
         },
-        searches={"beam": ("--beam_size=5", *_SCORING)},
-    ),
-    "europarl10k": Study(
-        "europarl10k de-en, test",
-        *("europarl10k_de_en", "europarl10k"),
-        runs={n: Run((f"--model={n}", *flags)) for n, flags in _EUROPARL_RUNS.items()},
-        searches={
-            "greedy": ("--beam_size=1", *_SCORING),
-            "beam": _FIVE,
-            "replaced": (*_FIVE, "--replace_unknowns"),
-        },
+        search=("--beam_size=5", "--tokenize=none", "--lowercase"),  # As in published results.
     ),
     # train.py has a recipe for it.
     "demo": Study(
         *(_DEMO, "demo", "methods/demo"),
         runs=_methods("--model=transformer_tiny"),
-        searches={"beam": ("--beam_size=5",)},
+        search=("--beam_size=5",),
     ),
     "demo_alignment": _demo_alignment(),
 }

@@ -15,16 +15,6 @@ _GENERAL = {
     "machine": "{machine[processor]}",
     "details": "[{name}](results/{name}.json)",
 }
-_EUROPARL = {
-    "model": "`{model}`",
-    "vocabulary": "{tokenizer}, {vocab_sizes[0]:,} and {vocab_sizes[1]:,}",
-    "parameters": "{parameters:1e-6 .2f} M",
-    "valid perplexity": (*("{training[best][perplexity]:.1f}", " ({published[perplexity]:.1f})"),),
-    "greedy": ("{scores[greedy][bleu]:.2f}", " ({published[bleu]:.2f})"),
-    "beam 5": "{scores[beam][bleu]:.2f}",
-    "UNK replaced": "{scores[replaced][bleu]:.2f}",
-    "minutes": "{training[minutes]:.0f}",
-}
 _DEMO_ALIGNMENT = {
     "model": "`{model}`",
     "tokens": "{tokenizer}",
@@ -71,11 +61,6 @@ def _demo():
     score = fill("BLEU|{bleu_signature} = {bleu:.2f}", record)
     first += " Among the lines printed are:"
     return [first, "```", score, "...", "wrote runs/demo/attention.png", wrote, "```"]
-
-
-def _europarl():
-    rows = [row for row in records("europarl10k/*.json") if "scores" in row]
-    return table(_EUROPARL, sorted(rows, key=lambda row: row["parameters"]))
 
 
 _METHODS = ("corpus", "method or model", "runs", "updates", "precision", "BLEU", "gain", "chrF")
@@ -149,7 +134,6 @@ def _faults():
 TABLES = {
     "demo": _demo,
     "results": _general,
-    "europarl10k": _europarl,
     "methods": _methods,
     "demo_alignment": _demo_alignment,
     "faults": _faults,

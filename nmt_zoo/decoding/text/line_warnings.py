@@ -6,7 +6,7 @@ from typing import Any
 
 from nmt_zoo.decoding.text.splitting import sentences
 from nmt_zoo.decoding.text.training_text import UNKNOWN, TrainingText
-from nmt_zoo.decoding.translator import PROBLEMS, TOO_LONG, Translation, is_unknown
+from nmt_zoo.decoding.translator import TOO_LONG, Translation, is_unknown
 
 _MOST_NUMBERS = 10  # Most line numbers that a warning lists.
 _LOOPS = 4  # Times that a translation repeats words until it is noticed.
@@ -17,10 +17,6 @@ SEVERAL = (
     "translations (see --split_sentences)"
 )
 LOOP = "translations that repeat words again and again, such as {}"
-# Kinds of which no line numbers are listed.
-_EMPTY = "empty lines, left empty"
-_LONG = "lines longer than any in training ({:,} tokens), translated in full but perhaps badly"
-_CUT = "translations cut at their length limit (see --max_length_factor)"
 
 
 class LineWarnings:
@@ -35,12 +31,9 @@ class LineWarnings:
         training_text: TrainingText | None = None,
         split: Callable[[str, int], list[str]] = lambda line, number: [line],
     ) -> None:
-        self._training_text = training_text
-        self._split = split
-        self._num_lines = 0
-        self._num_taken = 0  # Lines of which `take` has returned the warnings.
-        self._counts, self._examples = collections.Counter(), {}
-        self._numbers = collections.defaultdict(list)
+        self._training_text, self._split = training_text, split
+        self._num_lines = self._num_taken = 0  # Lines; those of which `take` has returned warnings.
+        self._noted: dict[str, tuple[str, list[int]]] = {}  # Kind -> warning, numbers of lines.
 
     def add_text(self, line: str, translation: str, is_unknown: bool = False) -> bool:
         """Adds the next line; returns whether each of its sentences was translated by itself.
@@ -63,29 +56,23 @@ class LineWarnings:
             self._note(LOOP, repr(repeated))
         return is_split
 
-    def _note(self, kind, example="", is_numbered=True):
+    def _note(self, kind, example=""):
         """Counts the last line as one of a kind, in which "{}" stands for an example."""
-        self._counts[kind] += 1
-        self._examples.setdefault(kind, example)
-        if is_numbered and len(self._numbers[kind]) < _MOST_NUMBERS:
-            self._numbers[kind].append(f"{self._num_lines:,}")
+        _, numbers = self._noted.setdefault(kind, (kind.replace("{}", example), []))
+        numbers.append(self._num_lines)
 
     def __iter__(self) -> Iterator[str]:
         """Yields a line of text for each kind of line that occurred."""
-        num_lines = self._num_lines - self._num_taken
-        for kind, count in filter(all, self._counts.items()):
-            which = ", ".join(self._numbers[kind])
-            if which:
-                more = ", ..." * (count > len(self._numbers[kind]))
-                which = f" (line{'s' * (count > 1)} {which}{more})"
-            yield f"{kind.replace('{}', self._examples[kind])}: {count:,} of {num_lines:,}{which}"
+        for warning, numbers in self._noted.values():
+            which = ", ".join(f"{number:,}" for number in numbers[:_MOST_NUMBERS])
+            which += ", ..." * (len(numbers) > _MOST_NUMBERS)
+            share = f"{len(numbers):,} of {self._num_lines - self._num_taken:,}"
+            yield f"{warning}: {share} (line{'s' * (len(numbers) > 1)} {which})"
 
     def take(self) -> list[str]:
         """Returns the warnings about the lines since the last call."""
-        warnings, self._num_taken = [*self], self._num_lines
-        self._counts = collections.Counter(dict.fromkeys(self._counts, 0))  # In the same order.
-        self._examples.clear()
-        self._numbers.clear()
+        warnings = [*self]
+        self._num_taken, self._noted = self._num_lines, {}
         return warnings
 
 
@@ -111,41 +98,8 @@ class TranslationWarnings(LineWarnings):
         **text: Any,
     ) -> None:
         super().__init__(**text)
-        self._replaces_unknowns, self._max_length = replaces_unknowns, max_length
-        limit = f"{max_input_tokens:,} tokens"
-        reasons = {problem: problem for problem in PROBLEMS}
-        reasons[TOO_LONG] += f" of {limit}; see --long_lines"
-        # Kind -> test of a line's length and its translations; reported in this order.
-        self._kinds = {
-            _EMPTY: lambda length, best, *_: length <= 1,
-            **{
-                f"lines left untranslated ({reason})": (
-                    lambda length, best, *_, problem=problem: best.problem == problem
-                )
-                for problem, reason in reasons.items()
-            },
-            f"lines of more than {limit}, translated in parts"
-            + ", with one translation each" * (n_best > 1): (
-                lambda length, best, *_: length > max_input_tokens and not best.problem
-            ),
-            _LONG.format(max_length): (
-                lambda length, best, *_: (
-                    max_length < length <= max_input_tokens and not best.problem
-                )
-            ),
-            _CUT: lambda length, best, *_: not best.finished,
-            "empty translations of lines that are not empty": (
-                lambda length, best, *_: length > 1 and not (best.text or best.problem)
-            ),
-            f"lines with fewer than {n_best} different translations (see --beam_size; equal draws "
-            "of --sample count once)": (
-                lambda length, best, *others: (
-                    1 < length <= max_input_tokens and not best.problem and 1 + len(others) < n_best
-                )
-            ),
-        }
-        self._unnumbered = {_EMPTY, _LONG.format(max_length), _CUT}
-        self._counts.update(dict.fromkeys(self._kinds, 0))
+        self._most_tokens, self._max_length = max_input_tokens, max_length
+        self._n_best, self._replaces_unknowns = n_best, replaces_unknowns
 
     def add(
         self,
@@ -155,13 +109,36 @@ class TranslationWarnings(LineWarnings):
     ) -> None:
         """Adds the next lines: source ids with `</s>`, and translations, the best first."""
         for line, ids, translations in zip(lines, sources, results, strict=True):
-            length = len(ids)
+            best, length = translations[0], len(ids)
             unknown = length > 1 and not self._replaces_unknowns and is_unknown(ids)
-            if self.add_text(line, translations[0].text, unknown):
+            if self.add_text(line, best.text, unknown):
                 length = min(length, self._max_length)  # Of sentences, no length is unusual.
-            for kind, holds in self._kinds.items():
-                if holds(length, *translations):
-                    self._note(kind, is_numbered=kind not in self._unnumbered)
+            self._note_translations(length, best, len(translations))
+            if not best.finished:
+                self._note("translations cut at their length limit (see --max_length_factor)")
+
+    def _note_translations(self, length, best, count):
+        limit = f"{self._most_tokens:,} tokens"
+        if length <= 1:
+            return self._note("empty lines, left empty")
+        if best.problem:
+            more = f" of {limit}; see --long_lines" * (best.problem == TOO_LONG)
+            return self._note(f"lines left untranslated ({best.problem}{more})")
+        if length > self._most_tokens:
+            more = ", with one translation each" * (self._n_best > 1)
+            self._note(f"lines of more than {limit}, translated in parts{more}")
+        elif count < self._n_best:
+            self._note(
+                f"lines with fewer than {self._n_best} different translations (see --beam_size; "
+                "equal draws of --sample count once)"
+            )
+        if self._max_length < length <= self._most_tokens:
+            self._note(
+                f"lines longer than any in training ({self._max_length:,} tokens), translated in "
+                "full but perhaps badly"
+            )
+        if not best.text:
+            self._note("empty translations of lines that are not empty")
 
 
 def loop(text: str, source: str) -> str:

@@ -2,13 +2,11 @@
 
 import dataclasses
 import functools
-import itertools
 import json
+import math
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
-
-import numpy as np
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_bytes
@@ -17,7 +15,6 @@ from nmt_zoo.data_pipeline.text_form import normalised
 from nmt_zoo.decoding.text.splitting import sentences
 
 _SAMPLE = 100_000  # Most lines whose sentences are looked at.
-_AT_ONCE = 10_000  # Lines whose characters are looked at together.
 _COMMON = 0.01  # Share of training lines from which lines of so many sentences are usual.
 
 UNKNOWN = "lines without a word that the model knows; their translations mean nothing"
@@ -38,17 +35,15 @@ class TrainingText:
     def of(cls, lines: Sequence[str], context_sentences: int = 0) -> "TrainingText":
         """Reads a text once: all characters, and the sentences of at most `_SAMPLE` lines."""
         every = -(-len(lines) // _SAMPLE)
-        seen, counts, left = np.zeros(0x110000, bool), [1], iter(lines)
+        characters, counts = set(), [1]
         with Progress("looking at the training text", len(lines), "lines") as progress:
-            while chunk := list(itertools.islice(left, _AT_ONCE)):
-                text = unicodedata.normalize("NFC", "\n".join(chunk))
-                seen[np.frombuffer(text.encode("utf-32-le"), np.uint32)] = True
-                sample = filter(None, map(normalised, chunk[-progress.done % every :: every]))
-                counts += [len(sentences(line)) for line in sample]
-                progress.update(len(chunk))
-        characters = "".join(filter(normalised, map(chr, np.flatnonzero(seen))))
-        usual = [n for n in range(1, 100) if np.mean(np.array(counts) >= n) >= _COMMON]
-        return cls(characters, usual[-1], context_sentences)
+            for number, line in enumerate(map(normalised, lines)):
+                characters.update(line)
+                if line and number % every == 0:
+                    counts.append(len(sentences(line)))
+                progress.update(1)
+        usual = sorted(counts, reverse=True)[math.ceil(_COMMON * len(counts)) - 1]
+        return cls("".join(sorted(characters - {" "})), usual, context_sentences)
 
     @classmethod
     def read(cls, path: Path) -> "TrainingText | None":

@@ -131,7 +131,7 @@ def test_a_pipe_is_translated_line_by_line_as_soon_as_it_pauses(transformer):
     assert process.returncode == 0, errors
     assert [line.strip() == b"" for line in lines] == [False, True, False, True]
     assert rest.count(b"\n") == 1 and lines[0].endswith(b"\n")
-    assert b"empty lines, left empty: 2 of 5\n" in errors
+    assert b"empty lines, left empty: 2 of 5 (lines 2, 4)\n" in errors
 
 
 def test_a_terminal_is_asked_for_lines_until_it_ends_them(transformer, monkeypatch):

@@ -70,7 +70,6 @@ def test_a_record_is_the_same_after_reading_and_damage_is_an_error(tmp_path):
 
 def test_all_characters_are_known_of_a_text_of_which_a_sample_is_read(monkeypatch):
     monkeypatch.setattr(training_text, "_SAMPLE", 7)
-    monkeypatch.setattr(training_text, "_AT_ONCE", 10)
     source = [f"The dog {chr(0x4E00 + i)} runs" for i in range(100)]
     found = TrainingText.of(source)
     assert {chr(0x4E00 + i) for i in range(100)} <= {*found.characters}
