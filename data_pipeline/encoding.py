@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath, atomic_path, write_text
 from nmt_zoo.common.locks import locked_file
-from nmt_zoo.common.parallel import map_in_order
+from nmt_zoo.common.parallel import map_in_order, num_cores
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide, PairFilter
 from nmt_zoo.data_pipeline.lines import AnyLines

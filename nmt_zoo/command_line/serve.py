@@ -34,8 +34,8 @@ from nmt_zoo.command_line.flag_values import (
     split_sentences_flag,
     with_length_penalty,
 )
-from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.parallel import num_cores
 from nmt_zoo.decoding.search.requests import usual_options
 from nmt_zoo.decoding.search.types import AUTO, NEVER
 from nmt_zoo.decoding.text.training_text import TrainingText

@@ -35,9 +35,9 @@ from nmt_zoo.command_line.flag_values import (
     with_length_penalty,
 )
 from nmt_zoo.command_line.machine import machine
-from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, write_json
+from nmt_zoo.common.parallel import num_cores
 from nmt_zoo.configuration.options import AUTO, CHANNEL_WEIGHT, FUSION_WEIGHT
 from nmt_zoo.data_pipeline.input_text import open_text
 from nmt_zoo.decoding.scores import (

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from nmt_zoo.common import process
-from nmt_zoo.common.cores import num_cores
+from nmt_zoo.common.parallel import num_cores
 from nmt_zoo.configuration.options import AUTO, BY_NAME
 from nmt_zoo.configuration.settled import CORPUS, FLAG, TIMING, Settled
 from nmt_zoo.data_pipeline.pipeline import dataset_of

@@ -18,7 +18,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from nmt_zoo.common.cores import give_way
+from nmt_zoo.common.parallel import give_way
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.decoding.search.extension import Setup, extend, ranked, start
 from nmt_zoo.decoding.search.largest import compiled_top_k

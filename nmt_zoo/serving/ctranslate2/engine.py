@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_bytes
+from nmt_zoo.common.parallel import num_cores
 from nmt_zoo.configuration.options import LENGTH_PENALTY
 from nmt_zoo.data_pipeline.text_form import FORMS
 from nmt_zoo.data_pipeline.tokenization.languages import Languages, of_languages

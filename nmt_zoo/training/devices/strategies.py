@@ -13,8 +13,8 @@ import tensorflow as tf
 from tensorflow.python.eager import context  # Nothing public does the same.
 
 from nmt_zoo.common import process
-from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.parallel import num_cores
 from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.devices.replicas import Replicas
 from nmt_zoo.training.ways.catalogue import WAYS

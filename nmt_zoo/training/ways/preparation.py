@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from nmt_zoo import models
-from nmt_zoo.common.cores import num_cores
+from nmt_zoo.common.parallel import num_cores
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 from nmt_zoo.model_directory.directory import ModelDirectory

@@ -7,9 +7,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.parallel import map_in_order
+from nmt_zoo.common.parallel import map_in_order, num_cores
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID
 from nmt_zoo.model_directory.directory import model_arrays

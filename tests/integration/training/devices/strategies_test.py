@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.common import process
-from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.parallel import num_cores
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.batching import Batching, plan_epoch
 from nmt_zoo.training.devices.one_device import OneDevice
