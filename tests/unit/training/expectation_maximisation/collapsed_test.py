@@ -92,19 +92,30 @@ def corpus_and_words(pairs=None, longest=5):
     return words, textbook.sentences_of(corpus, target_end=False)
 
 
-@pytest.mark.parametrize("pairs", [None, RARE], ids=["random", "rare"])
-def test_a_link_is_weighed_by_the_counts_of_all_other_target_words(pairs):
-    """Where a sentence repeats a source word, the links to all of its tokens are left out."""
+@pytest.mark.parametrize(("pairs", "fertile"), [(None, False), (RARE, False), (None, True)])
+def test_a_link_is_weighed_by_the_counts_of_all_other_target_words(pairs, fertile):
+    """Where a sentence repeats a source word, the links to all of its tokens are left out.
+
+    Between whole numbers of other links, the logarithm of fertilities is interpolated.
+    """
     words, sentences = corpus_and_words(pairs)
     assert any(len(set(source)) < len(source) for source, _ in sentences)
+    for matrix in matrices(words, first_posteriors(words)):
+        np.testing.assert_allclose(matrix, 1 / max(matrix.shape[1], 1), rtol=1e-6)
     posteriors = random_posteriors(words)
     soft = matrices(words, posteriors)
     book = Textbook(sentences, soft)
-    found = new_posteriors(words, posteriors)
+    found = new_posteriors(words, posteriors, fertile=fertile)
     for (source, target), own, rows in zip(sentences, soft, found, strict=True):
         for i, e in enumerate(target):
             weights = book.translations(source, e, own[i])
-            np.testing.assert_allclose(rows[i], weights / weights.sum(), rtol=1e-4)
+            for j, f in enumerate(source[:-1] if fertile else ()):
+                others = own[:, j].sum() - own[i, j]
+                ratios = np.diff(np.log(book.fertility(f)))
+                weights[j] *= np.exp(np.interp(others, np.arange(MOST), ratios))
+            wanted = weights / weights.sum()
+            close = {"rtol": 1e-3, "atol": 1e-6} if fertile else {"rtol": 1e-4}
+            np.testing.assert_allclose(rows[i], wanted, **close)
 
 
 def test_given_all_other_links_a_link_has_its_exact_probability():
@@ -130,22 +141,6 @@ def test_given_all_other_links_a_link_has_its_exact_probability():
                 compared += 1
             np.testing.assert_allclose(rows[i], weights / weights.sum(), rtol=1e-4)
     assert compared > 200
-
-
-def test_between_whole_numbers_of_other_links_the_logarithm_is_interpolated():
-    words, sentences = corpus_and_words()
-    posteriors = random_posteriors(words)
-    soft = matrices(words, posteriors)
-    book = Textbook(sentences, soft)
-    found = new_posteriors(words, posteriors, fertile=True)
-    for (source, target), own, rows in zip(sentences, soft, found, strict=True):
-        for i, e in enumerate(target):
-            weights = book.translations(source, e, own[i])
-            for j, f in enumerate(source[:-1]):
-                others = own[:, j].sum() - own[i, j]
-                ratios = np.diff(np.log(book.fertility(f)))
-                weights[j] *= np.exp(np.interp(others, np.arange(MOST), ratios))
-            np.testing.assert_allclose(rows[i], weights / weights.sum(), rtol=1e-3, atol=1e-6)
 
 
 def sides_of(corpus):
@@ -175,9 +170,3 @@ def test_a_text_without_words_has_no_links():
     sides = sides_of(textbook.corpus_of([([], []), ([4], []), ([], [5])]))
     for links in text_alignment.align_text(sides, iterations=1):
         assert list(links) == [[], [], []]
-
-
-def test_the_first_posteriors_are_uniform():
-    words, _ = corpus_and_words()
-    for matrix in matrices(words, first_posteriors(words)):
-        np.testing.assert_allclose(matrix, 1 / max(matrix.shape[1], 1), rtol=1e-6)

@@ -1,14 +1,11 @@
 """Alignment models trained by expectation maximisation, and by gradient."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from nmt_zoo import models
-from nmt_zoo.data_pipeline.batching import Batching
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
-from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.model_directory.directory import restore
 from nmt_zoo.training.ways.expectation_maximisation import chunks
@@ -31,7 +28,6 @@ from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
     DiagonalEstimate,
     UniformEstimate,
 )
-from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.preparation import WordTable, length_model
 from tests.unit.data_pipeline.small import rows_of
 from tests.unit.training.expectation_maximisation import textbook
@@ -79,27 +75,23 @@ def new_way(corpus, settings, *, both=False, **options):
     return ExpectationMaximisation(twins, prepared.text, **options)
 
 
-def trained(corpus, positions, steps, **options):
-    """Returns (way, its log-likelihoods) after some iterations."""
-    way = new_way(corpus, {"positions": positions, "max_positions": 8}, **options)
-    return way, [way.step(None)["log_likelihood"][0] for _ in range(steps)]
-
-
 def padded(side):
     return tf.ragged.constant(rows_of(side), tf.int32).to_tensor(PAD_ID)
 
 
 def log_likelihood(model, corpus):
     target_ids = padded(corpus.target)
-    scores = model.score(padded(corpus.source), target_ids).numpy()
-    return float(scores[target_ids.numpy() != PAD_ID].sum())
+    scores = model.score(padded(corpus.source), target_ids)
+    return tf.reduce_sum(scores[target_ids != PAD_ID])
 
 
 @pytest.mark.parametrize(
     ("name", "max_positions"), [*((name, 8) for name in POSITIONS), ("table", 3), ("shared", 3)]
 )
-def test_a_model_has_the_likelihood_and_posteriors_of_its_estimate(name, max_positions):
-    """Compares forward, backward, priors and bisection with expectation maximisation in NumPy."""
+def test_a_model_has_the_likelihood_its_gradient_and_posteriors_of_its_estimate(
+    name, max_positions
+):
+    """The gradient by a logit of the table is its pair's expected count, less that of its row."""
     corpus = random_corpus(words=8)
     words = index(corpus)
     sizes = tuple(min(int(side.lengths.max()), max_positions) for side in corpus[::-1])
@@ -110,8 +102,21 @@ def test_a_model_has_the_likelihood_and_posteriors_of_its_estimate(name, max_pos
     model = new_model(corpus, name, max_positions=max_positions)
     model.table.set_probabilities(estimate.translation)
     model.positions.unpack(estimate.positions.pack())
-    *_, expected = expect(words, estimate)
-    assert log_likelihood(model, corpus) == pytest.approx(expected, rel=1e-6)
+    counts, _, expected = expect(words, estimate)
+    with tf.GradientTape() as tape:
+        found = log_likelihood(model, corpus)
+    assert float(found) == pytest.approx(expected, rel=1e-6)
+    of_table, *others = tape.gradient(found, model.trainable_variables)
+    wanted = counts - estimate.translation * words.spread(words.source_sums(counts))
+    np.testing.assert_allclose(of_table, wanted, atol=1e-4)
+    for weight, gradient in zip(model.trainable_variables[1:], others, strict=True):
+        move = tf.constant(np.random.default_rng(2).normal(0, 0.01, weight.shape), tf.float32)
+        ends = []
+        for change in (move, -2 * move, move):
+            weight.assign_add(change)
+            ends.append(log_likelihood(model, corpus))
+        wanted = 2 * tf.reduce_sum(gradient * move)
+        assert float(ends[0] - ends[1]) == pytest.approx(float(wanted), abs=3e-3)
     alignments = model.align(padded(corpus.source), padded(corpus.target)).numpy()
     for found, posterior in zip(alignments, textbook.soft_alignments(words, estimate), strict=True):
         rows, columns = posterior.shape
@@ -141,7 +146,7 @@ def test_iterations_over_chunks_are_those_of_the_whole_text(name, both, pieces):
         np.testing.assert_allclose([values[name][0] for name in names], expected)
     for model, words, estimate, own in zip(way.models, directions, estimates, ways, strict=True):
         *_, expected = expect(words, estimate)
-        assert log_likelihood(model, own) == pytest.approx(expected, rel=1e-6)
+        assert float(log_likelihood(model, own)) == pytest.approx(expected, rel=1e-6)
 
 
 FERTILE = {"alpha": 0.01, "model1_steps": 1, "hmm_steps": 2, "leave_one_out": True}
@@ -194,10 +199,9 @@ def test_iterations_that_leave_one_out_are_those_of_the_whole_text(both, pieces)
         np.testing.assert_allclose(np.ravel(found), wanted, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["table", "jumps"])
-def test_with_a_sparse_prior_iterations_begin_with_what_the_models_have(name):
+def test_with_a_sparse_prior_iterations_begin_with_what_the_models_have():
     corpus = random_corpus(seed=4, words=8)
-    settings = {"positions": name, "smoothing": 0.02}
+    settings = {"positions": "jumps", "smoothing": 0.02}
     way = new_way(corpus, settings, both=True, alpha=0.1)
     way.step(None)
     for _ in range(2):
@@ -211,18 +215,9 @@ def test_with_a_sparse_prior_iterations_begin_with_what_the_models_have(name):
     assert np.any(way.model.table.spread > 0.2)
 
 
-@pytest.mark.parametrize("name", POSITIONS)
-def test_the_likelihood_never_falls_within_a_model(name):
-    """Not even if a position table has no room for the longest sentences."""
-    corpus = random_corpus(count=60, seed=4, longest=9)
-    _, history = trained(corpus, name, 8)
-    assert np.all(np.diff(history) >= -1e-9 * abs(history[0]))
-    assert history[-1] > history[0]
-
-
 IBM = {"model1_steps": 1, "model2_steps": 2, "alpha": 0.01}
 RESUMED = {
-    **{name: ({"positions": name, "max_positions": 8}, IBM) for name in POSITIONS},
+    **{name: ({"positions": name, "max_positions": 8}, IBM) for name in list(POSITIONS)[1:]},
     "leave one out": ({"positions": "jumps"}, {**IBM, "leave_one_out": True}),
     "fertilities": ({"preset": "hmm_fertility"}, FERTILE),
 }
@@ -271,91 +266,19 @@ def test_lengths_are_those_of_the_regression():
     assert variance == pytest.approx(4 / 3)
 
 
-# Gradient
-
-
-def by_gradient(model, corpus, steps):
-    """Returns the log-likelihood after gradient descent on the whole corpus at once."""
-    update = Gradient(model, keras.optimizers.Adam(0.1), label_smoothing=0.0, clip_norm=0)
-    (batch,) = batches(corpus, Batching(10000))
-    for _ in range(steps):
-        update.step(batch)
-    return log_likelihood(model, corpus)
-
-
-def test_gradient_descent_reaches_the_likelihood_of_expectation_maximisation():
-    """This model has a single maximum, or nearly so."""
-    corpus = random_corpus(count=30, seed=6, words=6)
-    _, history = trained(corpus, "diagonal", 200)
-    found = by_gradient(new_model(corpus, "diagonal"), corpus, 200)
-    assert found == pytest.approx(history[-1], rel=1e-3)
-
-
-def test_gradient_descent_goes_on_where_expectation_maximisation_ends():
-    """Both methods have the same maxima, so gradient descent hardly moves where the other ended."""
-    corpus = random_corpus(count=30, seed=6, words=6)
-    way, history = trained(corpus, "jumps", 100, model1_steps=3)
-    found = by_gradient(way.model, corpus, 50)
-    assert found >= history[-1] - 1e-3 * abs(history[-1])
-    assert found == pytest.approx(history[-1], rel=5e-3)
-
-
-# Small corpora with known answers
-
-
 def test_the_small_case_of_the_chapter():
     """Model 1 learns that both `por` and `qué` mean `why`, and so translates `qué` wrongly."""
     por, que, why, for_, what = range(4, 9)
     pairs = [([por, que], [why])] * 3 + [([por], [for_]), ([que], [what])]
-    update, _ = trained(textbook.corpus_of(pairs), "uniform", 100)
+    way = new_way(textbook.corpus_of(pairs), {"positions": "uniform"})
+    for _ in range(100):
+        way.step(None)
     end = textbook.EOS
     ids = tf.constant([[por, que, end]]), tf.constant([[why, for_, what, end]])
-    found = update.model.table.look_up(*ids)[0].numpy()
+    found = way.model.table.look_up(*ids)[0].numpy()
     expected = [[0.49, 0.49, 0], [0.33, 0, 0], [0, 0.33, 0], [0.18, 0.18, 1]]
     np.testing.assert_allclose(found, expected, atol=0.006)
     inputs = {"source_ids": tf.constant([[que, end]]), "target_in_ids": tf.constant([[2]])}
-    probabilities = tf.nn.softmax(update.model(inputs)[0, 0]).numpy()
+    probabilities = tf.nn.softmax(way.model(inputs)[0, 0]).numpy()
     assert 4 + probabilities[4:].argmax() == why
     np.testing.assert_allclose(probabilities[[why, what]], [0.245, 0.165], atol=0.005)
-
-
-# Knight 1997, "Automating Knowledge Acquisition for Machine Translation": an exercise in aligning
-# two invented languages by hand.
-CENTAURI_ARCTURAN = """\
-ok-voon ororok sprok | at-voon bichat dat
-ok-drubel ok-voon anok plok sprok | at-drubel at-voon pippat rrat dat
-erok sprok izok hihok ghirok | totat dat arrat vat hilat
-ok-voon anok drok brok jok | at-voon krat pippat sat lat
-wiwok farok izok stok | totat jjat quat cat
-lalok sprok izok jok stok | wat dat krat quat cat
-lalok farok ororok lalok sprok izok enemok | wat jjat bichat wat dat vat eneat
-lalok brok anok plok nok | iat lat pippat rrat nnat
-wiwok nok izok kantok ok-yurp | totat nnat quat oloat at-yurp
-lalok mok nok yorok ghirok clok | wat nnat gat mat bat hilat
-lalok nok crrrok hihok yorok zanzanok | wat nnat arrat mat zanzanat
-lalok rarok nok izok hihok mok | wat nnat forat arrat vat gat"""
-# The word pairs on which everybody who solves the puzzle agrees.
-SOLUTION = """\
-ok-voon at-voon|ok-drubel at-drubel|ok-yurp at-yurp|ororok bichat|sprok dat|anok pippat|plok rrat|\
-farok jjat|hihok arrat|yorok mat|ghirok hilat|lalok wat|nok nnat|stok cat|clok bat|kantok oloat|\
-enemok eneat|zanzanok zanzanat|jok krat|brok lat|mok gat|rarok forat|drok sat"""
-
-
-def test_a_puzzle_of_two_languages_is_solved_as_by_a_person():
-    pairs = [
-        [side.split() for side in line.split(" | ")] for line in CENTAURI_ARCTURAN.splitlines()
-    ]
-    words = [sorted({word for pair in pairs for word in pair[side]}) for side in (0, 1)]
-    corpus = textbook.corpus_of(
-        [[[4 + words[i].index(w) for w in pair[i]] for i in (0, 1)] for pair in pairs]
-    )
-    update, _ = trained(corpus, "table", 10, model1_steps=5, alpha=0.1)
-    alignments = update.model.align(padded(corpus.source), padded(corpus.target)).numpy()
-    solution = dict(reversed(pair.split()) for pair in SOLUTION.split("|"))
-    found = 0
-    for (source, target), weights in zip(pairs, alignments, strict=True):
-        for word, row in zip(target, weights, strict=False):
-            if word in solution:
-                assert [*source, "NULL"][row[: len(source) + 1].argmax()] == solution[word]
-                found += 1
-    assert found == 51
