@@ -14,7 +14,7 @@ from nmt_zoo.data_pipeline.encoding import (
     encoded_chunks,
     text_hash,
 )
-from nmt_zoo.data_pipeline.lines import open_split
+from nmt_zoo.data_pipeline.lines import Lines, open_split
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from tests.unit.data_pipeline.small import SOURCE, TARGET, corpus_of, pairs_of, rows_of, same_corpus
 
@@ -47,19 +47,19 @@ def cache_of(cache_dir):
 
 
 def test_encoded_lines_are_those_of_the_tokenizer(tokenizer, corpus, files, tmp_path):
+    """Also with several processes at once, and with another tokenizer and the same cache."""
     assert rows_of(corpus.source) == tokenizer.source.encode(SOURCE)
     assert rows_of(corpus.target) == tokenizer.target.encode(TARGET)
-    from_files = encode_pairs(*open_split(files), tokenizer, tmp_path / "cache").corpus
-    assert same_corpus(from_files, corpus)
-    encode_pairs(SOURCE, TARGET, tokenizer, tmp_path / "cache")
-    assert len(list((tmp_path / "cache").iterdir())) == 1
-
-
-def test_sides_of_unequal_length_are_refused(tokenizer, tmp_path):
-    for target in (TARGET[:-1], [*TARGET, "a"]):
-        with pytest.raises(ValueError, match="more lines"):
-            encode_pairs(SOURCE, target, tokenizer, tmp_path / target[-1])
-        assert cache_of(tmp_path / target[-1])[1] == []
+    cache = tmp_path / "cache"
+    assert same_corpus(encode_pairs(*open_split(files), tokenizer, cache).corpus, corpus)
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda _: encode_pairs(SOURCE, TARGET, tokenizer, cache), range(4))
+        assert all(same_corpus(one.corpus, corpus) for one in found)
+    assert len(cache_of(cache)[1]) == 5
+    fewer = train_tokenizer("word", SOURCE, TARGET, min_word_count=1, vocab_size=7)
+    others = encode_pairs(SOURCE, TARGET, fewer, cache).corpus
+    assert rows_of(others.source) == fewer.source.encode(SOURCE)
+    assert len(list(cache.iterdir())) == 2
 
 
 def test_lines_are_encoded_in_order_and_few_are_held_at_a_time(tokenizer, corpus, monkeypatch):
@@ -111,27 +111,18 @@ def test_damaged_cache_is_named_and_made_anew_and_a_whole_one_is_read(
     assert all(isinstance(array, np.memmap) for side in mapped for array in side)
 
 
-def test_text_that_is_edited_between_two_readings_is_not_cached(tokenizer, files, tmp_path):
+def test_text_that_is_edited_meanwhile_or_of_unequal_sides_is_not_cached(
+    tokenizer, files, tmp_path
+):
     text = open_split(files)
     write_lines(files[1], [*TARGET[:-1], "another line"])
     with pytest.raises(UserError, match=r"text\.target: was changed after it was first read"):
         encode_pairs(*text, tokenizer, tmp_path / "cache")
     assert cache_of(tmp_path / "cache")[1] == []
-
-
-def test_several_at_once_make_one_cache(tokenizer, corpus, tmp_path):
-    with ThreadPoolExecutor(4) as pool:
-        found = pool.map(lambda _: encode_pairs(SOURCE, TARGET, tokenizer, tmp_path), range(4))
-        assert all(same_corpus(one.corpus, corpus) for one in found)
-    assert len(cache_of(tmp_path)[1]) == 5
-
-
-def test_other_tokenizer_is_never_served_from_the_cache(tokenizer, tmp_path):
-    fewer = train_tokenizer("word", SOURCE, TARGET, min_word_count=1, vocab_size=7)
-    encode_pairs(SOURCE, TARGET, tokenizer, tmp_path)
-    corpus = encode_pairs(SOURCE, TARGET, fewer, tmp_path).corpus
-    assert rows_of(corpus.source) == fewer.source.encode(SOURCE)
-    assert len(list(tmp_path.iterdir())) == 2
+    for target in (TARGET[:-1], [*TARGET, "a"]):
+        with pytest.raises(ValueError, match="more lines"):
+            encode_pairs(SOURCE, target, tokenizer, tmp_path / target[-1])
+        assert cache_of(tmp_path / target[-1])[1] == []
 
 
 def test_hash_of_a_text_changes_with_line_ends_sides_and_characters():
@@ -182,30 +173,23 @@ def test_pairs_are_dropped_by_length_and_ratio_and_counted_once():
 
 
 def test_filtering_while_encoding_is_filtering_afterwards(tokenizer, corpus, tmp_path):
+    """And pairs that are kept are counted by corpus."""
     limits = {"max_length": 12, "max_length_ratio": 2}
     kept, dropped = filter_pairs(corpus, **limits)
     assert all(list(dropped.values())[1:])
-    found = encode_pairs(SOURCE, TARGET, tokenizer, tmp_path, pair_filter=PairFilter(**limits))
-    assert same_corpus(found.corpus, kept)
-    assert found.dropped == dropped
-    assert found.sizes == [kept.num_pairs]
-    again = encode_pairs(SOURCE, TARGET, tokenizer, tmp_path, pair_filter=PairFilter(**limits))
-    assert same_corpus(again.corpus, kept) and again[1:] == found[1:]
+    for _ in range(2):
+        found = encode_pairs(SOURCE, TARGET, tokenizer, tmp_path, pair_filter=PairFilter(**limits))
+        assert same_corpus(found.corpus, kept)
+        assert (found.dropped, found.sizes) == (dropped, [kept.num_pairs])
     other = encode_pairs(SOURCE, TARGET, tokenizer, tmp_path, pair_filter=PairFilter(11, 2))
     assert other.corpus.num_pairs < kept.num_pairs
-
-
-def test_pairs_that_are_kept_are_counted_by_corpus(tokenizer, tmp_path):
-    splits = []
     for number, lines in enumerate((["a", "b b b", "c"], ["d d d"], ["d d d", "e"])):
-        splits.append([tmp_path / f"{number}.{side}" for side in ("source", "target")])
-        for path in splits[-1]:
-            write_lines(path, lines)
-    text = open_split([",".join(map(str, side)) for side in zip(*splits, strict=True)])
+        write_lines(tmp_path / f"{number}", lines)
+    text = Lines(*(tmp_path / f"{number}" for number in range(3)))
     longest = len(tokenizer.source.encode(["b"])[0])
-    found = encode_pairs(*text, tokenizer, tmp_path / "c", pair_filter=PairFilter(longest, 9))
+    found = encode_pairs(text, text, tokenizer, tmp_path, pair_filter=PairFilter(longest, 9))
     assert found.sizes == [2, 0, 1]
-    assert encode_pairs(*text, tokenizer, tmp_path / "c").sizes == [3, 1, 2]
+    assert encode_pairs(text, text, tokenizer, tmp_path).sizes == [3, 1, 2]
     assert rows_of(found.corpus.source) == tokenizer.source.encode(["a", "c", "e"])
 
 

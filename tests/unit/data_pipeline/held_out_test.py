@@ -59,18 +59,40 @@ def test_no_target_sentence_is_on_both_sides_for_a_model_that_reads_targets_only
     assert len(targets[1]) == 20 and not targets[0] & targets[1]
     assert (found.sizes, found.num_dropped) == ({"train": 320, "valid": 20}, 60)
     assert hold_out(whole, tmp_path / "out", valid_size=20).sizes["train"] == 380
+    found = hold_out(Split("", str(whole.target)), tmp_path / "out", valid_size=5)
+    assert found.splits["valid"].source == "" and len(read_lines(found.splits["valid"].target)) == 5
 
 
-def test_a_sentence_with_other_spaces_is_the_same_sentence(tmp_path):
-    sentences = [f"sentence {i}" for i in range(30)]
-    others = ["  " + line.replace(" ", " \u00a0") + "\u200b " for line in sentences]
-    found = hold_out(written(tmp_path, sentences + others), tmp_path / "out", valid_size=10)
-    assert (found.sizes, found.num_dropped) == ({"train": 40, "valid": 10}, 10)
-    words = [
-        {normalised(source) for source, _ in pairs(found.splits[name])}
-        for name in ("train", "valid")
-    ]
-    assert not words[0] & words[1]
+SENTENCES = [f"sentence {i}" for i in range(400)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "asked", "train", "valid", "dropped"),
+    [
+        # With other spaces, it is the same sentence.
+        (
+            [
+                *SENTENCES[:30],
+                *("  " + s.replace(" ", " \u00a0") + "\u200b " for s in SENTENCES[:30]),
+            ],
+            {"valid_size": 10},
+            40,
+            10,
+            10,
+        ),
+        (SENTENCES[:40] * 10, {}, 380, 2, 18),  # Most pairs are kept.
+        (SENTENCES[:19] * 3, {}, 57, None, 0),  # Too few to hold out any unasked.
+        (SENTENCES[:19] * 3, {"valid_size": 1}, 54, 1, 2),
+    ],
+)
+def test_of_a_sentence_that_is_held_out_all_other_pairs_are_dropped(
+    tmp_path, lines, asked, train, valid, dropped
+):
+    found = hold_out(written(tmp_path, lines), tmp_path / "out", **asked)
+    assert (found.sizes["train"], found.sizes.get("valid")) == (train, valid)
+    assert found.num_dropped == dropped and found.splits.keys() == found.sizes.keys()
+    words = [{normalised(source) for source, _ in pairs(s)} for s in found.splits.values()]
+    assert not set.intersection(*words) or valid is None
 
 
 def test_the_same_text_is_divided_alike_and_only_once(tmp_path):
@@ -86,19 +108,6 @@ def test_the_same_text_is_divided_alike_and_only_once(tmp_path):
     assert hold_out(whole, tmp_path / "out", valid_size=21).splits != first.splits
 
 
-def test_a_text_that_repeats_its_sentences_keeps_most_of_its_pairs(tmp_path):
-    whole = written(tmp_path, [f"sentence {i % 40}" for i in range(400)])
-    found = hold_out(whole, tmp_path / "out")
-    assert (found.sizes, found.num_dropped) == ({"train": 380, "valid": 2}, 18)
-
-
-def test_of_fewer_than_twenty_sentences_none_is_held_out_unasked(tmp_path):
-    whole = written(tmp_path, [f"sentence {i % 19}" for i in range(60)])
-    found = hold_out(whole, tmp_path / "out")
-    assert found.sizes == {"train": 60} and "valid" not in found.splits
-    assert hold_out(whole, tmp_path / "out", valid_size=1).sizes["valid"] == 1
-
-
 def test_several_corpora_stay_apart_in_a_folder_without_a_comma(tmp_path):
     both = [text(tmp_path, 200, "a"), text(tmp_path, 300, "b")]
     joined = Split(*(",".join(map(str, side)) for side in zip(*both, strict=True)))
@@ -111,11 +120,6 @@ def test_several_corpora_stay_apart_in_a_folder_without_a_comma(tmp_path):
         hold_out(joined, tmp_path / "x,y", valid_size=5)
     one = hold_out(both[0], tmp_path / "x,y", valid_size=5)
     assert len(pairs(one.splits["valid"])) == 5
-
-
-def test_a_language_model_needs_only_targets(tmp_path):
-    found = hold_out(Split("", str(text(tmp_path).target)), tmp_path / "out", valid_size=5)
-    assert found.splits["valid"].source == "" and len(read_lines(found.splits["valid"].target)) == 5
 
 
 @pytest.mark.parametrize(

@@ -42,15 +42,8 @@ def test_digest_is_that_of_the_lines_and_not_of_the_bytes(tmp_path, block_bytes)
     assert len(set(map(digest, same))) == 1
     others = [*same[:1], b"a\nc\n", b"ab\n", b"a\n\nb\n", b"a\nb\n\n", b"a\rb\n", b"b\na\n"]
     assert len(set(map(digest, others))) == len(others)
-
-
-def test_several_files_are_one_text(tmp_path, block_bytes):
-    first = written(tmp_path / "a", b"a\nb")
-    second = written(tmp_path / "b", b"\xef\xbb\xbfc\n")
-    lines = Lines(first, second)
-    assert list(lines) == ["a", "b", "c"]
-    assert lines.sizes == [2, 1]
-    assert lines.digest == Lines(written(tmp_path / "c", b"a\nb\nc\n")).digest
+    two = Lines(written(tmp_path / "a", b"a"), written(tmp_path / "b", b"\xef\xbb\xbfb\n"))
+    assert list(two) == ["a", "b"] and two.sizes == [1, 1] and two.digest == digest(same[0])
 
 
 def test_file_that_changes_meanwhile_is_noticed(tmp_path):
@@ -80,12 +73,8 @@ def test_halves_of_unequal_length_are_refused_and_the_shorter_named(tmp_path):
     assert list(source) == list(target) == ["a", "b", "a"]
 
 
-@pytest.fixture
-def tsv(tmp_path):
-    return written(tmp_path / "a.tsv", b"a dog\tein Hund\na cat\teine Katze\n")
-
-
-def test_one_tsv_is_read_as_columns_under_whatever_names(tmp_path, tsv):
+def test_one_tsv_is_read_as_columns_under_whatever_names(tmp_path):
+    tsv = written(tmp_path / "a.tsv", b"a dog\tein Hund\na cat\teine Katze\n")
     (tmp_path / "folder").mkdir()
     upper = written(tmp_path / "B.TSV", tsv.read_bytes())
     link = tmp_path / "link"

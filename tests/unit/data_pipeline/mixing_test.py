@@ -11,40 +11,24 @@ from nmt_zoo.data_pipeline.mixing import mixture
 SIZES = (10, 300, 40)
 
 
-def seen(found, epochs, seed=1):
-    """Counts how often each pair occurs in the first epochs."""
-    rows = np.concatenate([found.rows(seed, epoch) for epoch in range(epochs)])
-    return np.bincount(rows, minlength=sum(found.sizes))
-
-
-def test_corpora_by_their_sizes_need_no_mixture():
-    assert mixture(SIZES) is None
-    assert mixture(SIZES, "1,30,4") is None
-
-
 @pytest.mark.parametrize(
     ("weights", "shares"),
-    [
-        ("1,1,2", [0.25, 0.25, 0.5]),
-        ("0,1,1", [0, 0.5, 0.5]),
-    ],
+    [("1,1,2", [0.25, 0.25, 0.5]), ("0,1,1", [0, 0.5, 0.5]), ("3,2,1", [1 / 2, 1 / 3, 1 / 6])],
 )
-def test_epoch_has_the_shares_asked_for(weights, shares):
-    found = mixture(SIZES, weights)
-    rows = found.rows(seed=1, epoch=0)
-    assert rows.size == sum(SIZES)
-    counts = np.bincount(np.searchsorted(np.cumsum(SIZES), rows, side="right"), minlength=3)
-    np.testing.assert_array_equal(counts, found.counts())
-    np.testing.assert_allclose(counts / sum(SIZES), shares, atol=1 / sum(SIZES))
-
-
-def test_all_pairs_of_a_corpus_are_seen_equally_often_over_epochs():
-    found = mixture(SIZES, "3,2,1")
-    for epochs in (1, 2, 7):
-        bounds = np.cumsum([0, *SIZES])
-        counts = seen(found, epochs)
-        for start, end in itertools.pairwise(bounds):
-            assert np.ptp(counts[start:end]) <= 1
+def test_an_epoch_has_the_shares_asked_for_and_several_have_all_pairs_equally_often(
+    weights, shares
+):
+    assert mixture(SIZES) is None and mixture(SIZES, "1,30,4") is None  # By their sizes.
+    found, seen = mixture(SIZES, weights), np.zeros(sum(SIZES), int)
+    bounds = np.cumsum([0, *SIZES])
+    for epoch in range(7):
+        rows = found.rows(seed=1, epoch=epoch)
+        assert rows.size == sum(SIZES)
+        counts = np.histogram(rows, bounds)[0]
+        np.testing.assert_array_equal(counts, found.counts())
+        np.testing.assert_allclose(counts / sum(SIZES), shares, atol=1 / sum(SIZES))
+        seen += np.bincount(rows, minlength=seen.size)
+        assert all(np.ptp(seen[a:b]) <= 1 for a, b in itertools.pairwise(bounds))
 
 
 def test_seed_and_epoch_fix_the_pairs():

@@ -59,9 +59,6 @@ def same_batches(one, other):
     )
 
 
-# Batches
-
-
 @pytest.mark.parametrize("seed", [None, 0])
 def test_every_pair_is_batched_once_ends_in_eos_and_only_padding_follows(corpus, seed):
     found = arrays(batches(corpus, Batching(BUDGET), seed=seed))
@@ -79,51 +76,41 @@ def test_every_pair_is_batched_once_ends_in_eos_and_only_padding_follows(corpus,
 
 
 @pytest.mark.parametrize(("seed", "static"), [(None, False), (0, True)])
-def test_resumed_epoch_is_the_tail_of_the_whole(corpus, longest, seed, static):
+def test_a_resumed_epoch_is_the_tail_of_the_whole_from_files_or_memory(
+    corpus, longest, seed, static
+):
     plan = {"batching": Batching(BUDGET, longest=longest if static else 0), "seed": seed}
     whole = arrays(batches(corpus, **plan, epoch=2))
-    for first in (1, len(whole)):
-        tail = arrays(batches(corpus, **plan, epoch=2, first_batch=first))
-        assert same_batches(tail, whole[first:])
+    copied = EncodedCorpus(*(EncodedSide(*map(np.array, side)) for side in corpus))
+    assert not isinstance(copied.source.ids, np.memmap)
+    for first in (0, 1, len(whole)):
+        tail = batches(copied, **plan, epoch=2, first_batch=first)
+        for _ in range(2):
+            assert same_batches(arrays(tail), whole[first:])
 
 
-def test_static_batches_have_the_planned_shapes_and_every_pair_once(corpus, longest):
-    batching = Batching(BUDGET, longest=longest)
-    found = arrays(batches(corpus, batching, seed=0))
-    sizes = [(*batch["source_ids"].shape, batch["target_ids"].shape[1]) for batch in found]
-    assert sizes == list(map(tuple, plan_batches(corpus, batching, seed=0).shapes))
-    assert seen_pairs(found) == seen_pairs(arrays(batches(corpus, Batching(BUDGET))))
-
-
-def test_workers_see_every_pair_once_and_can_resume(corpus, longest):
-    batching = Batching(BUDGET, longest=longest, num_workers=3)
+@pytest.mark.parametrize("num_workers", [1, 3])
+def test_workers_see_every_pair_once_in_the_planned_shapes(corpus, longest, num_workers):
+    batching = Batching(BUDGET, longest=longest, num_workers=num_workers)
     plan = plan_batches(corpus, batching, seed=0)
-    shares = [plan.select(np.arange(worker, plan.batch_sizes.size, 3)) for worker in range(3)]
+    workers = [np.arange(w, plan.batch_sizes.size, num_workers) for w in range(num_workers)]
+    shares = [plan.select(rows) for rows in workers]
     parts = [arrays(dataset_of(corpus, share)) for share in shares]
-    assert len(parts[0]) == len(parts[1]) == len(parts[2])
-    assert seen_pairs([batch for part in parts for batch in part]) == seen_pairs(
-        arrays(batches(corpus, Batching(BUDGET)))
-    )
-    tail = arrays(dataset_of(corpus, shares[1], first_batch=4))
-    assert same_batches(tail, parts[1][4:])
+    for part, share in zip(parts, shares, strict=True):
+        sizes = [(*batch["source_ids"].shape, batch["target_ids"].shape[1]) for batch in part]
+        assert len(part) == len(parts[0]) and sizes == list(map(tuple, share.shapes))
+    every = seen_pairs(arrays(batches(corpus, Batching(BUDGET))))
+    assert seen_pairs([batch for part in parts for batch in part]) == every
+    tail = arrays(dataset_of(corpus, shares[-1], first_batch=4))
+    assert same_batches(tail, parts[-1][4:])
 
 
 def test_mixture_is_batched_as_often_as_asked_for(corpus):
     sizes = (20, corpus.num_pairs - 20)
     found = mixture(sizes, "1,1")
     pairs = seen_pairs(arrays(batches(corpus, Batching(BUDGET, mixture=found), seed=0, epoch=2)))
-    expected = collections.Counter()
-    for row in found.rows(0, 2):
-        expected[tuple(map(tuple, pairs_of(corpus)[row]))] += 1
-    assert pairs == expected
-
-
-def test_corpus_in_memory_is_batched_as_that_of_files_and_again(corpus):
-    copied = EncodedCorpus(*(EncodedSide(*map(np.array, side)) for side in corpus))
-    assert not isinstance(copied.source.ids, np.memmap)
-    dataset = batches(copied, Batching(BUDGET))
-    expected = arrays(batches(corpus, Batching(BUDGET)))
-    assert same_batches(arrays(dataset), expected) and same_batches(arrays(dataset), expected)
+    every = pairs_of(corpus)
+    assert pairs == collections.Counter(tuple(map(tuple, every[n])) for n in found.rows(0, 2))
 
 
 def test_a_corpus_may_have_more_than_2_to_the_31_tokens(tmp_path):
@@ -140,23 +127,19 @@ def test_a_corpus_may_have_more_than_2_to_the_31_tokens(tmp_path):
     assert found.to_list() == [[7, 8, 9], [0, 0, 0, 0, 0, 6]]
 
 
-# Description
-
-
-def described(tokenizer, folder):
-    corpus = encode_pairs(["a b zzz", "a"], ["c", "d zzz"], tokenizer, folder).corpus
-    plan = plan_batches(corpus, Batching(8), seed=0)
-    return "\n".join(describe(corpus, tokenizer, Batching(8), plan))
-
-
 def test_description_counts_pairs_tokens_unknowns_and_batches(tokenizer, tmp_path):
-    text = described(tokenizer, tmp_path)
-    assert "training pairs: 2" in text
-    assert "6 source, 5 target" in text
-    assert f"{2 / 11:.2%}" in text
-    assert f"{len(tokenizer.source)} source and {len(tokenizer.target)} target" in text
-    assert "batches per epoch: 1 of at most 8 tokens" in text
-    assert f"{3 / 14:.1%}" in text  # Two rows of widths 4 and 3 have 14 places for 11 tokens.
-    shared = train_tokenizer("bpe", SOURCE, TARGET, vocab_size=290)
-    expected = f"(bpe): {len(shared.source)} pieces shared; unknown tokens 0.00%"
-    assert expected in described(shared, tmp_path)
+    shared, found = train_tokenizer("bpe", SOURCE, TARGET, vocab_size=290), []
+    for each in (tokenizer, shared):
+        corpus = encode_pairs(["a b zzz", "a"], ["c", "d zzz"], each, tmp_path).corpus
+        plan = plan_batches(corpus, Batching(8), seed=0)
+        found.append("\n".join(describe(corpus, each, Batching(8), plan)))
+    for part in (
+        "training pairs: 2",
+        "6 source, 5 target",
+        f"{2 / 11:.2%}",
+        f"{len(tokenizer.source)} source and {len(tokenizer.target)} target",
+        "batches per epoch: 1 of at most 8 tokens",
+        f"{3 / 14:.1%}",  # Two rows of widths 4 and 3 have 14 places for 11 tokens.
+    ):
+        assert part in found[0]
+    assert f"(bpe): {len(shared.source)} pieces shared; unknown tokens 0.00%" in found[1]

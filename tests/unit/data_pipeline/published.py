@@ -80,7 +80,7 @@ def publish(corpus, texts, server):
             data = texts[file.path].encode()
             data = gzip.compress(data) if file.path.endswith(".gz") else data
         else:  # For simplicity, every archive contains all members.
-            data = _archive({"../../climbed.out": "evil", **texts})
+            data = gzip.compress(tar({"../../climbed.out": "evil", **texts}), mtime=0)
         server.files[f"/{file.path}"] = data
         kind = (file.checksum or "sha256").partition(":")[0]
         new[file] = file._replace(
@@ -97,11 +97,17 @@ def publish(corpus, texts, server):
     )
 
 
-def _archive(members):
+def tar(members, links=()):
+    """Makes an archive of members {name: text or bytes} and of links {name: target}."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for name, text in members.items():
+            data = text.encode() if isinstance(text, str) else text
             info = tarfile.TarInfo(name)
-            info.size = len(text.encode())
-            archive.addfile(info, io.BytesIO(text.encode()))
-    return gzip.compress(buffer.getvalue(), mtime=0)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+        for name in links:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = tarfile.SYMTYPE, links[name]
+            archive.addfile(info)
+    return buffer.getvalue()

@@ -39,10 +39,6 @@ def without(lines, number):
     return lines[:number] + lines[number + 1 :] + lines[:1]
 
 
-def test_nothing_is_said_about_a_sound_text(tmp_path):
-    assert found(tmp_path, turned(TRAIN), turned(VALID)) == []
-
-
 CHANGED = [(f'"{source.upper()}"', target) for source, target in VALID[:20]]
 FAULTS = {
     "repetitions": (
@@ -82,18 +78,22 @@ def test_a_fault_is_reported_with_its_place(name, tmp_path):
         assert [line for line in lines if part in line], (part, lines)
 
 
-def test_a_text_of_which_parts_will_be_held_out_is_checked_alone(tmp_path):
-    assert len(found(tmp_path, [*TRAIN, *TRAIN[:100]], valid=None)) == 1
+COMMON = [(f"thank you {name}", "danke") for name in ("all", "Sir", "very much", "again")]
 
 
-def test_of_a_published_corpus_only_pairing_and_overlap_are_judged(tmp_path):
-    assert found(tmp_path, [*TRAIN, *TRAIN[:200]], own=False) == []
-    assert len(found(tmp_path, TRAIN + VALID, own=False)) == 1
-
-
-def test_common_sentences_in_both_texts_are_no_fault(tmp_path):
-    common = [(f"thank you {name}", "danke") for name in ("all", "Sir", "very much", "again")]
-    assert found(tmp_path, TRAIN + 10 * common, VALID + common) == []
+@pytest.mark.parametrize(
+    ("train", "valid", "own", "count"),
+    [
+        (turned(TRAIN), turned(VALID), True, 0),
+        ([*TRAIN, *TRAIN[:100]], None, True, 1),  # Of which parts will be held out.
+        ([*TRAIN, *TRAIN[:200]], VALID, False, 0),  # Published: only pairing and overlap count.
+        (TRAIN + VALID, VALID, False, 1),
+        (TRAIN + 10 * COMMON, VALID + COMMON, True, 0),
+    ],
+    ids=["sound", "alone", "published", "overlap", "common"],
+)
+def test_nothing_else_is_a_fault(train, valid, own, count, tmp_path):
+    assert len(found(tmp_path, train, valid, own=own)) == count
 
 
 def test_a_language_model_is_checked_by_its_own_sentences(tmp_path):

@@ -33,7 +33,7 @@ def make(corpus, tmp_path, **how):
     return corpus.prepare(tmp_path / "corpus", downloads)
 
 
-def test_wmt14_becomes_plain_files(wmt14, tmp_path, capsys):
+def test_wmt14_becomes_plain_files_and_the_report_counts_every_pair(wmt14, tmp_path, capsys):
     splits = make(wmt14, tmp_path)
     assert made(tmp_path / "corpus") == {
         **WMT14_MADE,
@@ -41,15 +41,11 @@ def test_wmt14_becomes_plain_files(wmt14, tmp_path, capsys):
         "test.de": "F & A\nzwei Zeilen\nEins\n",
     }
     assert list(splits) == ["train", "valid", "test"]
-    for name, (source, target) in splits.items():
-        assert source == tmp_path / "corpus" / f"{name}.en"
-        assert target == tmp_path / "corpus" / f"{name}.de"
-        assert f"{source} and {target}: " in capsys.readouterr().err or name != "train"
+    printed = capsys.readouterr().err
+    for name, sides in splits.items():
+        assert sides == tuple(tmp_path / "corpus" / f"{name}.{side}" for side in ("en", "de"))
+    assert f"{splits['train'].source} and {splits['train'].target}: " in printed
     assert {path.name for path in tmp_path.rglob("*climbed*")} == set()
-
-
-def test_the_report_counts_every_pair(wmt14, tmp_path, capsys):
-    make(wmt14, tmp_path)
     report = json.loads((tmp_path / "corpus" / "report.json").read_text(encoding="utf-8"))
     train = report["train"]
     assert (train["read"], train["kept"]) == (9, 5)
@@ -62,7 +58,6 @@ def test_the_report_counts_every_pair(wmt14, tmp_path, capsys):
     assert [(part["read"], part["kept"]) for part in train["parts"]] == [(4, 3), (3, 1), (2, 1)]
     assert train["mended"]["entities undone"] == 1
     assert report["valid"]["read"] == report["valid"]["kept"] == 3
-    printed = capsys.readouterr().err
     assert "5 of 9 pairs" in printed and "1 length ratio above 3" in printed
     assert "1 entities undone" in printed
 

@@ -117,25 +117,25 @@ def test_a_beginning_that_does_not_fit_is_thrown_away(server, folder, beginning,
     assert [request.range for request in server.requests] == ranges
 
 
-def test_a_wrong_checksum_is_said_with_both_sums_and_nothing_is_left(server, folder):
-    server.files["/a/x.bin"] = bytes(len(DATA))
-    found, expected = (hashlib.sha256(data).hexdigest() for data in (bytes(len(DATA)), DATA))
-    with pytest.raises(UserError, match=f"sha256 is {found}, expected {expected}") as e:
+SUMS = [hashlib.sha256(data).hexdigest() for data in (bytes(len(DATA)), DATA)]
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        (bytes(len(DATA)), f"sha256 is {SUMS[0]}, expected {SUMS[1]}"),
+        (DATA + bytes(10_000_000), "more than the 300,000 bytes expected"),
+    ],
+    ids=["checksum", "size"],
+)
+def test_of_other_bytes_no_more_are_taken_than_the_known_size_and_nothing_is_left(
+    server, folder, full_disk, data, fault
+):
+    """A server, such as a wrong mirror, may send without end."""
+    server.files["/a/x.bin"] = data
+    with full_disk(len(DATA) + 1), pytest.raises(UserError, match=fault) as e:
         fetch(folder, remote(f"{server.url}/a/x.bin"))
     assert "\n" not in str(e.value)
-    assert left_in(folder) == []
-    assert len(server.requests) == 1
-
-
-def test_no_more_is_taken_than_a_byte_beyond_the_known_size(server, folder, full_disk):
-    """A server, such as a wrong mirror, may send without end."""
-    server.files["/a/x.bin"] = DATA + bytes(10_000_000)
-    file = remote(f"{server.url}/a/x.bin")
-    with (
-        full_disk(len(DATA) + 1),
-        pytest.raises(UserError, match="more than the 300,000 bytes expected"),
-    ):
-        fetch(folder, file)
     assert left_in(folder) == [] and len(server.requests) == 1
 
 
@@ -186,16 +186,15 @@ def test_offline_names_all_that_is_missing_and_asks_nobody(server, folder):
     assert not folder.exists()
 
 
-def test_two_processes_do_not_write_the_same_file(server, folder):
+def test_a_full_disk_keeps_what_has_arrived_and_two_processes_do_not_write_one_file(
+    server, folder, full_disk
+):
+    file = remote(f"{server.url}/a/x.bin")
     with open(put(folder, b""), "ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(UserError, match="another process"):
-            fetch(folder, remote(f"{server.url}/a/x.bin"))
+            fetch(folder, file)
     assert server.requests == []
-
-
-def test_a_full_disk_keeps_what_has_arrived(server, folder, full_disk):
-    file = remote(f"{server.url}/a/x.bin")
     error = r"x\.bin\.part: cannot be written \(.*\); make room"
     with full_disk(100_000), pytest.raises(UserError, match=error):
         fetch(folder, file)

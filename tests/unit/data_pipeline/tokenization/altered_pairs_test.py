@@ -73,14 +73,6 @@ def test_an_epoch_alters_its_share_of_the_pairs_and_other_epochs_other_pairs(tok
     assert chosen[0] != chosen[1] and chosen[0] != chosen[2]
 
 
-def test_a_pair_is_altered_alike_in_whatever_part_it_is_encoded(tokenizer, corpus):
-    of = altered(tokenizer, 0.5)
-    whole = of.sample(corpus, 2)
-    part = EncodedCorpus(*(side.take(np.arange(30, 80)) for side in corpus))
-    for side, found in zip(whole, of.sample(part, 2, first=30), strict=True):
-        assert rows_of(found) == rows_of(side)[30:80]
-
-
 def test_a_pair_that_would_become_too_long_stays_as_it_is(tokenizer, corpus):
     most = max(side.lengths.max() for side in corpus)
     found = altered(tokenizer, max_length=most + 3).sample(corpus, 0)

@@ -39,19 +39,19 @@ def sampled(tokenizer, lines, rate, seed=1, epoch=0, side=0, first=0, max_length
     return rows_of(dropout.sample(usual, side, epoch, first))
 
 
-def test_a_dropout_of_0_gives_the_usual_pieces_and_one_of_1_characters(tokenizer):
-    lines = TEXT + HARD
-    assert sampled(tokenizer, lines, 0.0) == tokenizer.source.encode(lines)
-    for line, ids in zip(TEXT, sampled(tokenizer, TEXT, 1.0), strict=True):
-        assert tokenizer.source.pieces(ids) == [*f"▁{line}".replace(" ", "▁"), "</s>"]
-
-
-def test_any_pieces_decode_to_the_text(tokenizer):
+def test_a_dropout_of_0_gives_the_usual_pieces_one_of_1_characters_and_any_the_text(
+    tokenizer, monkeypatch
+):
+    """Words are merged in parts of any size."""
     lines, vocabulary = TEXT + HARD, tokenizer.source
-    usual = [vocabulary.decode(ids) for ids in vocabulary.encode(lines)]
+    usual = vocabulary.encode(lines)
+    assert sampled(tokenizer, lines, 0.0) == usual
+    for line, ids in zip(TEXT, sampled(tokenizer, TEXT, 1.0), strict=True):
+        assert vocabulary.pieces(ids) == [*f"▁{line}".replace(" ", "▁"), "</s>"]
     found = sampled(tokenizer, lines, 0.6)
-    assert [vocabulary.decode(ids) for ids in found] == usual
-    assert found != vocabulary.encode(lines)
+    assert [*map(vocabulary.decode, found)] == [*map(vocabulary.decode, usual)] and found != usual
+    monkeypatch.setattr(bpe_dropout, "_CELLS_AT_ONCE", 50)
+    assert sampled(tokenizer, lines, 0.6) == found
 
 
 def probabilities(vocabulary, pieces, rate):
@@ -118,24 +118,18 @@ def test_a_sentence_that_would_be_too_long_keeps_its_usual_pieces(tokenizer):
     assert found == expected and usual != found != free
 
 
-def test_words_are_merged_in_parts(tokenizer, monkeypatch):
-    whole = sampled(tokenizer, TEXT + HARD, 0.3)
-    monkeypatch.setattr(bpe_dropout, "_CELLS_AT_ONCE", 50)
-    assert sampled(tokenizer, TEXT + HARD, 0.3) == whole
-
-
-def trained(**options):
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({"vocab_size": 20, "model_type": "unigram"}, "type BPE, found UNIGRAM"),
+        ({"vocab_size": 60, "split_by_whitespace": False}, "has a space within it"),
+    ],
+)
+def test_models_without_merges_within_words_are_refused(options, fault):
     ids = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3}
     vocabulary = BpeVocabulary(foreign_model(TEXT, **ids, **options))
-    return Tokenizer("bpe", vocabulary, vocabulary)
-
-
-def test_models_without_merges_within_words_are_refused():
-    with pytest.raises(UserError, match="type BPE, found UNIGRAM"):
-        BpeDropout(trained(vocab_size=20, model_type="unigram"), 0.1, 1, 99)
-    across = trained(vocab_size=60, split_by_whitespace=False)
-    with pytest.raises(UserError, match="has a space within it"):
-        BpeDropout(across, 0.1, 1, 99)
+    with pytest.raises(UserError, match=fault):
+        BpeDropout(Tokenizer("bpe", vocabulary, vocabulary), 0.1, 1, 99)
 
 
 def test_the_text_of_an_epoch_is_encoded_in_parts_and_kept_in_a_file(
