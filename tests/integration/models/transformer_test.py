@@ -13,7 +13,7 @@ from nmt_zoo.models.layers.transformer_layers import Decoder, Encoder, distinct
 from tests.integration.models.contract_test import randomised, stepped
 from tests.unit.models.layers_test import close, logits_of
 
-SMALL = {"num_encoder_layers": 2, "num_decoder_layers": 2, "width": 16, "num_heads": 2}
+SMALL = {"num_encoder_layers": 1, "num_decoder_layers": 1, "width": 16, "num_heads": 2}
 SMALL |= {"ffn_width": 24, "norm": "pre"}
 SHARED = {"share_layers": "cycle_reversed", "distinct_layers": 2}
 SHARED |= {"num_encoder_layers": 4, "num_decoder_layers": 3}
@@ -54,7 +54,7 @@ def test_steps_equal_the_whole_pass(settings):
     assert change < 1e-5 if "positions" in settings else change > 0.01
 
 
-def test_shared_layers_compute_what_equal_layers_would():
+def test_shared_layers_compute_what_equal_layers_would(tmp_path):
     shared = create(**SHARED)
     spelled_out = create(**{**SHARED, "share_layers": "none", "distinct_layers": 1})
     for side, order in (("encoder", [0, 1, 1, 0]), ("decoder", [0, 1, 1])):
@@ -71,6 +71,8 @@ def test_shared_layers_compute_what_equal_layers_would():
     whole = logits(shared)
     close(whole, logits(spelled_out))
     close(steps(shared), whole)
+    shared.save(tmp_path / "model.keras")
+    close(logits(keras.saving.load_model(tmp_path / "model.keras")), whole)
     assert shared.count_params() < 0.7 * spelled_out.count_params()
     shared.precompute()
     assert len(shared.precomputed()) == 3  # The output, and the joined projections of two layers.
@@ -79,7 +81,7 @@ def test_shared_layers_compute_what_equal_layers_would():
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
 def test_a_precomputed_model_decodes_as_before_and_sinusoids_know_where_a_source_begins(positions):
-    model = create(positions=positions, num_decoder_layers=1)
+    model = create(positions=positions)
     whole = logits(model)
     later = tf.pad(SOURCE, [[0, 0], [2, 0]])  # Padding before the words; attention masks it.
     change = np.abs(logits(model, later) - whole).max()
