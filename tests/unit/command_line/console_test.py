@@ -68,19 +68,7 @@ BAD_FLAGS = {
 }
 
 
-@pytest.mark.parametrize("script", BAD_FLAGS)
-def test_every_error_of_a_flag_is_one_line_that_names_it(script, capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    for flag, expected in BAD_FLAGS[script].items():
-        more = ["--model_dir=m", "--source=x"] if flag.startswith("--output") else []
-        done = attempt(script, [flag, *more])
-        assert (done.status, done.err.count("\n")) == (1, 1), (flag, done.err)
-        assert done.err.startswith("error: ") and expected in done.err, done.err
-        assert len(done.err) < 1100
-    assert not list(tmp_path.iterdir())
-
-
-def test_help_is_grouped(capsys):
+def test_help_is_grouped_and_lists_the_flags_of_its_script():
     done = attempt("train", ["--help"])
     assert (done.status, done.err) == (0, "")
     headings = re.findall(r"^(\w.*):$", done.out, re.M)
@@ -91,19 +79,24 @@ def test_help_is_grouped(capsys):
     assert not {"?", "verbosity", "helpfull"} & set(flags)
     words = " ".join(done.out.split())
     assert "Seed of the weights, of dropout and of the order of batches. Default: 1." in words
+    done = attempt("train", ["--helpfull"])
+    assert (done.status, done.err) == (0, "") and "--max_tokens_per_batch" in done.out
+    for script in ("translate", "visualize_attention", "export"):
+        done = attempt(script, ["--help"])
+        assert (done.status, done.err) == (0, "") and "  --model_dir: " in done.out
+        assert "--max_steps" not in done.out
 
 
-@pytest.mark.parametrize(
-    ("script", "flag", "shown"),
-    [
-        *((s, "--help", "  --model_dir: ") for s in ("translate", "visualize_attention", "export")),
-        ("train", "--helpfull", "--max_tokens_per_batch"),
-    ],
-)
-def test_help_is_no_error_and_lists_the_flags_of_its_script(script, flag, shown):
-    done = attempt(script, [flag])
-    assert (done.status, done.err) == (0, "") and shown in done.out
-    assert ("--max_steps" in done.out) == (script == "train")
+@pytest.mark.parametrize("script", BAD_FLAGS)
+def test_every_error_of_a_flag_is_one_line_that_names_it(script, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for flag, expected in BAD_FLAGS[script].items():
+        more = ["--model_dir=m", "--source=x"] if flag.startswith("--output") else []
+        done = attempt(script, [flag, *more])
+        assert (done.status, done.err.count("\n")) == (1, 1), (flag, done.err)
+        assert done.err.startswith("error: ") and expected in done.err, done.err
+        assert len(done.err) < 1100
+    assert not list(tmp_path.iterdir())
 
 
 def _raises(error):
@@ -130,6 +123,34 @@ def test_what_the_user_can_mend_is_one_line(error, expected, capsys):
     assert one_line_errors(_raises(error))(["x"]) == 1
     err = capsys.readouterr().err
     assert err.startswith(expected) and err.count("\n") == 1
+    with pytest.raises(ZeroDivisionError):  # An error of ours keeps its traceback.
+        one_line_errors(_raises(ZeroDivisionError()))(["x"])
+
+
+@pytest.mark.parametrize("library", [False, True])
+def test_interrupting_is_one_word_also_if_a_library_makes_an_error_of_it(library, capsys):
+    def main(argv):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            if library:
+                raise ValueError("Invalid dtype") from None
+            raise
+
+    assert one_line_errors(main)(["x"]) == 128 + signal.SIGINT
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+@contextlib.contextmanager
+def _broken(pipe=False):
+    """Makes a stream that cannot be written: closed, as by the scripts, or without a reader."""
+    descriptor = os.open(os.devnull, os.O_RDONLY)
+    if pipe:
+        os.close(descriptor)
+        read, descriptor = os.pipe()
+        os.close(read)
+    with open(descriptor, "w") as stream:
+        yield stream
 
 
 @pytest.mark.parametrize(
@@ -156,47 +177,10 @@ def test_advice_on_memory_names_flags_of_the_script(script, expected, capsys, mo
     assert set(re.findall(r"--(\w+)", done.err)) <= known
 
 
-def test_an_error_of_ours_keeps_its_traceback():
-    with pytest.raises(ZeroDivisionError):
-        one_line_errors(_raises(ZeroDivisionError()))(["x"])
-
-
-def _interrupted(argv):
-    os.kill(os.getpid(), signal.SIGINT)
-
-
-def _interrupted_in_a_library(argv):
-    try:
-        _interrupted(argv)
-    except KeyboardInterrupt:
-        raise ValueError("Invalid dtype") from None
-
-
-@pytest.mark.parametrize("main", [_interrupted, _interrupted_in_a_library])
-def test_interrupting_is_one_word_also_if_a_library_makes_an_error_of_it(main, capsys):
-    assert one_line_errors(main)(["x"]) == 128 + signal.SIGINT
-    assert capsys.readouterr().err == "interrupted\n"
-
-
-@contextlib.contextmanager
-def _closed():
-    """Makes a stream whose descriptor cannot be written, as the scripts do for closed streams."""
-    with open(os.open(os.devnull, os.O_RDONLY), "w") as stream:
-        yield stream
-
-
-@contextlib.contextmanager
-def _without_a_reader():
-    reader, writer = os.pipe()
-    os.close(reader)
-    with open(writer, "w") as stream:
-        yield stream
-
-
 STREAMS = {
     "full": functools.partial(open, "/dev/full", "w"),
-    "closed": _closed,
-    "pipe": _without_a_reader,
+    "closed": _broken,
+    "pipe": functools.partial(_broken, pipe=True),
 }
 
 
@@ -239,13 +223,17 @@ def test_a_result_that_cannot_be_written_is_an_error(name, capsys):
             assert err.count("\n") == 1
 
 
-def test_characters_that_a_terminal_lacks_are_spelled_out(tmp_path):
+def test_any_stream_shows_all_characters(tmp_path, monkeypatch):
+    """A terminal may lack characters; the output of a notebook has no buffer of bytes."""
     with (
         open(tmp_path / "out", "w", encoding="latin-1") as stream,
         contextlib.redirect_stdout(stream),
     ):
         assert one_line_errors(lambda argv: print("Straße ▁"))(["x"]) == 0
     assert (tmp_path / "out").read_text("latin-1") == "Straße \\u2581\n"
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    write_result("größer", "kleiner")
+    assert sys.stdout.getvalue() == "größer\nkleiner\n"
 
 
 def test_closed_streams_are_held_so_that_no_file_gets_their_numbers(tmp_path):
@@ -282,10 +270,3 @@ def test_interrupting_the_imports_is_one_word():
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=60)[1] == "interrupted\n"
     assert process.returncode == 128 + signal.SIGINT
-
-
-def test_a_notebook_shows_results(monkeypatch):
-    """Its standard output takes text and has no buffer of bytes."""
-    monkeypatch.setattr("sys.stdout", io.StringIO())
-    write_result("größer", "kleiner")
-    assert sys.stdout.getvalue() == "größer\nkleiner\n"

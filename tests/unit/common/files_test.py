@@ -27,6 +27,10 @@ def contents(folder):
     return {p.name: p.read_bytes() for p in folder.iterdir()}
 
 
+def list_of(path):
+    return list(Lines(path))
+
+
 @pytest.mark.parametrize(
     ("data", "lines"),
     [
@@ -46,33 +50,6 @@ def test_a_line_feed_ends_a_line_with_the_carriage_return_before_it(data, lines)
     assert decode_lines(data, "text") == lines
 
 
-def test_bytes_that_are_not_utf8_are_named_with_their_line():
-    mark = b"\xef\xbb\xbf"
-    with pytest.raises(UserError, match=r"^some\.txt, line 3: not UTF-8 \(byte 0xe4\).*iconv") as e:
-        decode_lines(mark + "gut\u2028gut\r\nä\n".encode() + b"schl\xe4cht\n", "some.txt")
-    assert "\n" not in str(e.value)
-
-
-@pytest.mark.parametrize("name", ["absent", "folder", "file/inside"])
-def test_unreadable_file_is_named(tmp_path, name):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=f"{name}: cannot be read"):
-        read_lines(tmp_path / name)
-
-
-@pytest.mark.parametrize("read", [read_lines, Lines])
-def test_a_pipe_or_device_is_no_source(tmp_path, read):
-    os.mkfifo(tmp_path / "pipe")  # Nothing is ever written into it.
-    reading, writing = os.pipe()
-    for path in (tmp_path / "pipe", f"/dev/fd/{reading}", "/dev/zero"):
-        with pytest.raises(UserError, match="not a regular file; write the text to a file") as e:
-            read(path)
-        assert "\n" not in str(e.value)
-    os.close(reading)
-    os.close(writing)
-
-
 @pytest.mark.parametrize(
     ("data", "fault"),
     [
@@ -81,15 +58,63 @@ def test_a_pipe_or_device_is_no_source(tmp_path, read):
             for compress in (gzip.compress, bz2.compress, lzma.compress)
         ),
         ("a dog\n".encode("utf-16"), ", line 1: not UTF-8 but UTF-16; .*iconv -f utf-16"),
+        (
+            "\ufeffgut\u2028gut\r\nä\n".encode() + b"schl\xe4cht\n",
+            r", line 3: not UTF-8 \(byte 0xe4\).*iconv",
+        ),
     ],
-    ids=["gzip", "bzip2", "xz", "utf-16"],  # A gzip file holds its time.
+    ids=["gzip", "bzip2", "xz", "utf-16", "latin-1"],  # A gzip file holds its time.
 )
-def test_text_that_is_compressed_or_in_16_bits_is_named_so(tmp_path, data, fault):
+def test_bytes_that_are_no_text_are_named_with_their_line(tmp_path, data, fault):
     path = tmp_path / "a.packed"
     path.write_bytes(data)
-    for read in (read_lines, Lines, lambda path: decode_lines(path.read_bytes(), "a.packed")):
-        with pytest.raises(UserError, match=rf"a\.packed{fault}"):
+    for read in (read_lines, list_of, lambda path: decode_lines(path.read_bytes(), "a.packed")):
+        with pytest.raises(UserError, match=rf"a\.packed{fault}") as e:
             read(path)
+        assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("read", [read_lines, Lines])
+def test_a_folder_a_pipe_or_a_device_is_no_source(tmp_path, read):
+    os.mkfifo(tmp_path / "pipe")  # Nothing is ever written into it.
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    reading, writing = os.pipe()
+    for path in (tmp_path / "pipe", f"/dev/fd/{reading}", "/dev/zero"):
+        with pytest.raises(UserError, match="not a regular file; write the text to a file") as e:
+            read(path)
+        assert "\n" not in str(e.value)
+    os.close(reading)
+    os.close(writing)
+    for name in ("absent", "folder", "file/inside"):
+        with pytest.raises(UserError, match=f"{name}: cannot be read"):
+            read(tmp_path / name)
+
+
+def test_what_cannot_be_written_is_named_and_leaves_no_litter(tmp_path):
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for target, fault in (
+        (tmp_path / "file" / "x", "x: cannot be written"),
+        (tmp_path / "file" / "deep" / "x", "x: cannot be written"),
+        (tmp_path / "folder", r"cannot be written \(a folder\)"),
+        (f"{tmp_path}/folder/", r"cannot be written \(a folder\)"),
+        (f"{tmp_path}/new/", r"cannot be written \(a folder\)"),
+        (tmp_path / "pipe", r"pipe: cannot be written \(not a regular file\)"),
+    ):
+        with pytest.raises(UserError, match=fault) as e, atomic_path(target):
+            pytest.fail("the work began")
+        assert "\n" not in str(e.value)
+    with (
+        pytest.raises(UserError, match=r"x: cannot be written \(No space left"),
+        atomic_path(tmp_path / "x"),
+        open("/dev/full", "wb", buffering=0) as full,
+    ):
+        full.write(b"x")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert {p.name for p in tmp_path.rglob("*")} == {"file", "folder", "pipe"}
+    assert (tmp_path / "file").read_text() == "old"
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
@@ -102,33 +127,6 @@ def test_error_while_writing_keeps_the_old_file_and_leaves_no_litter(tmp_path, e
     with pytest.raises(UnicodeEncodeError):
         write_text(tmp_path / "x.npz", "\ud800")
     assert contents(tmp_path) == {"x.npz": b"old"}
-
-
-def test_a_target_below_a_file_or_on_a_full_disk_leaves_no_litter(tmp_path):
-    (tmp_path / "file").write_text("old")
-    for target in (tmp_path / "file" / "x", tmp_path / "file" / "deep" / "x"):
-        with pytest.raises(UserError, match=r"x: cannot be written") as e, atomic_path(target):
-            pytest.fail("the work began")
-        assert "\n" not in str(e.value)
-    with (
-        pytest.raises(UserError, match=r"x: cannot be written \(No space left"),
-        atomic_path(tmp_path / "x"),
-        open("/dev/full", "wb", buffering=0) as full,
-    ):
-        full.write(b"x")
-    assert contents(tmp_path) == {"file": b"old"}
-
-
-def test_a_folder_a_pipe_or_a_device_is_no_target(tmp_path):
-    (tmp_path / "x").mkdir()
-    for target in (tmp_path / "x", f"{tmp_path}/x/", f"{tmp_path}/new/"):
-        with pytest.raises(UserError, match=r"cannot be written \(a folder\)"), atomic_path(target):
-            pytest.fail("the work began")
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UserError, match=r"pipe: cannot be written \(not a regular file\)"):
-        write_text(tmp_path / "pipe", "x")
-    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
-    assert {p.name for p in tmp_path.iterdir()} == {"x", "pipe"}
 
 
 def test_link_stays_and_what_it_points_at_is_replaced(tmp_path):

@@ -45,16 +45,13 @@ def test_lines_without_a_terminal_say_how_far_and_how_long(capsys):
     assert "lines/s" in first and "left" in first
     assert last.startswith("encoding x: 2,000 of 2,000 lines, ")
     assert "00:00 left" in last and last.endswith("loss 1.25")
-
-
-def test_resumed_work_counts_on_and_its_rate_is_of_this_run(capsys):
+    # Resumed work counts on, and its rate is of this run.
     with Progress("training", total=2_000_000, unit="steps", initial=10**6, log_seconds=0) as p:
         p.start -= 10  # As if begun ten seconds earlier.
         p.update(20)
     (line,) = logged(capsys)
     assert line.startswith("training: 1,000,020 of 2,000,000 steps, ")
-    rate = float(line.split(", ")[1].removesuffix(" steps/s"))
-    assert 1.5 < rate <= 2
+    assert 1.5 < float(line.split(", ")[1].removesuffix(" steps/s")) <= 2
 
 
 def test_lines_come_no_more_often_than_asked(capsys):

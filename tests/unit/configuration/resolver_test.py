@@ -31,16 +31,14 @@ def test_a_value_comes_from_the_strongest_layer_that_has_it():
     ]
 
 
-def test_every_value_names_its_source():
-    found = found_options("transformer_tiny", "files", {"patience": 3}, 10**6)
-    sources = {"seed": DEFAULT, "learning_rate": MODEL, "num_pieces": SIZE, "patience": FLAG}
-    assert {name: found.source(name) for name in sources} == sources
-    assert found.keys() == DEFAULTS.keys()
-
-
 def test_a_resumed_run_keeps_what_it_began_with_and_takes_new_limits():
-    begun = {**found_options("transformer_tiny", "files", {"schedule": "cosine"}, 10**6)}
-    begun |= {"warmup_steps": 7, "precision": "bfloat16"}
+    """And every value names its source."""
+    given = {"patience": 3, "schedule": "cosine"}
+    begun = found_options("transformer_tiny", "files", given, 10**6)
+    sources = {"seed": DEFAULT, "learning_rate": MODEL, "num_pieces": SIZE, "patience": FLAG}
+    assert {name: begun.source(name) for name in sources} == sources
+    assert begun.keys() == DEFAULTS.keys()
+    begun = {**begun, "warmup_steps": 7, "precision": "bfloat16"}
     given = {"max_steps": 9, "precision": "auto"}
     found = options_of_resumed("transformer_tiny", given, begun)
     assert dict(found) == {**begun, "max_steps": 9}
@@ -71,30 +69,80 @@ def test_flags_count_most_then_the_update_then_the_corpus_then_the_model():
     assert of_both["eval_every_steps"] > of_both["max_steps"] == of_update["max_steps"]
 
 
-@pytest.mark.parametrize("dataset", ["demo", "wmt14_en_de", "files"])
-@pytest.mark.parametrize("update", ["em", "gradient"])
-def test_no_corpus_limits_the_words_of_a_table(dataset, update):
-    for preset in ("ibm1", "ibm2", "hmm_alignment", "hmm_fertility"):
-        options = found_options(preset, dataset, {"update": update})
-        assert (options["tokenizer"], options["max_words"]) == ("word", 0)
-    assert found_options("ibm1", dataset, {"max_words": 9})["max_words"] == 9
-    assert found_options("attention_ibm1", dataset, {})["max_words"] > 0
+WORDS = {"tokenizer": "word", "max_words": 0}
+RECIPES = [
+    # No corpus limits the words of a table.
+    *(
+        (preset, dataset, {"update": update}, None, WORDS)
+        for preset in ("ibm1", "ibm2", "hmm_alignment", "hmm_fertility")
+        for dataset in ("demo", "wmt14_en_de", "files")
+        for update in ("em", "gradient")
+    ),
+    ("ibm1", "files", {"max_words": 9}, None, {"max_words": 9}),
+    ("attention_ibm1", "files", {}, None, {"max_words": 8000}),
+    # WMT14 has the updates of its paper.
+    ("transformer_base", "wmt14_de_en", {"max_steps": 9}, None, {"max_steps": 9, "patience": 0}),
+    ("transformer_base", "wmt14_en_de", {}, None, {"max_steps": 100_000, "num_pieces": 37_000}),
+    ("transformer_big", "wmt14_en_de", {}, None, {"max_steps": 300_000, "num_pieces": 37_000}),
+    # Every character of a text gets a piece.
+    ("transformer_tiny", "files", {}, (1000, 239), {"num_pieces": 500}),
+    ("transformer_tiny", "files", {}, (1000, 240), {"num_pieces": 1000}),
+    ("transformer_tiny", "files", {}, (10**6, 3000), {"num_pieces": 10**4}),
+    ("lstm_lexical", "files", {}, (1000, 10**5), {"num_pieces": 37_000}),
+    # A model that translates words by words gets pieces like words.
+    ("lstm_lexical", "files", {}, (100_000, 0), {"num_pieces": 7500, "bpe_dropout": 0}),
+    ("lstm_luong", "files", {}, (100_000, 0), {"num_pieces": 2000, "bpe_dropout": 0}),
+    # Models that make their pieces learn to copy unless they cannot.
+    *(
+        ("transformer_tiny", "files", given, (10**6, 0), {"copy_share": share})
+        for given, share in (
+            *(({"tokenizer": "word"}, 0), ({"vocab_file": "any.model"}, 0)),
+            *(({"copy_share": 0.0}, 0), ({"copy_share": 0.2}, 0.2)),
+        )
+    ),
+    ("transformer_tiny", "demo", {}, None, {"copy_share": 0.05}),
+    ("lstm_luong", "files", {}, (10**6, 0), {"copy_share": 0.05}),
+    *(
+        (preset, "files", {}, (10**6, 0), {"copy_share": 0})
+        for preset in ("ibm1", "attention_ibm1", "ibm1_factored", "ngram_lm")
+    ),
+    # Tables have words that occur once.
+    *((m, "files", {}, None, {"min_word_count": 1}) for m in recipes.BY_MODEL if "ibm" in m),
+    # A handful of sentences ends a run that validation would not end.
+    ("attention_ibm1", "files", {}, (20, 0), {"max_steps": 500}),
+    ("attention_ibm1", "files", {}, (10_000, 0), {"max_steps": 0}),
+    ("ibm1", "files", {}, (20, 0), {"max_steps": 10}),
+    ("attention_ibm1", "files", {"max_epochs": 3}, (20, 0), {"max_steps": 0}),
+    # The size of a text chooses nothing that is given or that does not fit.
+    *(
+        ("transformer_tiny", "files", given, (1000, 0), {**given, "bpe_dropout": 0})
+        for given in (
+            {"num_pieces": 700, "bpe_dropout": 0.0},
+            {"vocab_file": "unigram.model", "max_epochs": 3},
+        )
+    ),
+    ("lstm_luong", "files", {}, (1000, 0), {"bpe_dropout": 0}),  # Published recipes stay.
+]
 
 
-def test_a_run_from_other_weights_takes_only_the_dropout_that_suits_its_text():
+@pytest.mark.parametrize(("model", "dataset", "given", "size", "expected"), RECIPES)
+def test_model_corpus_and_size_of_the_text_choose(model, dataset, given, size, expected):
+    found = found_options(model, dataset, given, *(size or ()))
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_settings_follow_from_size_and_origin():
+    """A run from other weights takes only the dropout that suits its text."""
     options = options_of("transformer_tiny", "files", {"init_from": "runs/other"})
     size, origin = TextSize(1, 1000), {"positions": "sinusoidal", "dropout": 0.15}
     settings = settings_of("transformer_tiny", "files", {}, options, size=size, origin=origin)
     assert (settings["positions"], settings["dropout"]) == ("sinusoidal", 0.3)
-
-
-def test_wmt14_has_the_model_and_the_updates_of_its_paper():
-    assert recipes.preset("wmt14_de_en") == "transformer_base"
-    found = found_options("transformer_base", "wmt14_de_en", {"max_steps": 9})
-    assert (found["max_steps"], found["patience"]) == (9, 0)
-    for preset, steps in (("base", 100_000), ("big", 300_000)):
-        options = found_options(f"transformer_{preset}", "wmt14_en_de", {})
-        assert (options["max_steps"], options["num_pieces"]) == (steps, 37_000)
+    assert recipes.settings_of_size("lstm_luong", 1000) == {}
+    for given in ({"tokenizer": "word"}, {"vocab_file": "unigram.model", "max_epochs": 3}):
+        assert recipes.options_of_size("lstm_lexical", TextSize(1, 2000), given) == {}
+    usual = models.preset_settings("lstm_lexical")
+    for name, value in recipes.settings_of_size("lstm_lexical", 100_000).items():
+        assert value > usual[name]
 
 
 def test_larger_texts_get_larger_models_and_vocabularies_and_less_dropout():
@@ -109,50 +157,11 @@ def test_larger_texts_get_larger_models_and_vocabularies_and_less_dropout():
         assert before is None or all(a <= b for a, b in zip(before, row, strict=True))
         before = row
     assert preset == "transformer_base" and row[1:] == (37_000, -0.1, 0)
-
-
-def test_every_character_of_a_text_gets_a_piece():
-    for tokens, characters, expected in ((1000, 239, 500), (1000, 240, 1000), (10**6, 3000, 10**4)):
-        options = found_options("transformer_tiny", "files", {}, tokens, characters)
-        assert options["num_pieces"] == expected
-    assert found_options("lstm_lexical", "files", {}, 1000, 10**5)["num_pieces"] == 37_000
-
-
-def test_a_model_that_translates_words_by_words_gets_pieces_like_words():
-    options = found_options("lstm_lexical", "files", {}, 100_000)
-    others = found_options("lstm_luong", "files", {}, 100_000)
-    assert options["num_pieces"] == 7500 > 3 * others["num_pieces"]
-    assert options["bpe_dropout"] == others["bpe_dropout"] == 0
-    usual = models.preset_settings("lstm_lexical")
-    for name, value in recipes.settings_of_size("lstm_lexical", 100_000).items():
-        assert value > usual[name]
-
-
-def test_the_size_of_a_text_chooses_nothing_that_is_given_or_that_does_not_fit():
-    given = {"num_pieces": 700, "bpe_dropout": 0.0}
-    options = found_options("transformer_tiny", "files", given, 1000)
-    assert (options["num_pieces"], options["bpe_dropout"]) == (700, 0)
-    assert recipes.options_of_size("lstm_lexical", TextSize(1, 2000), {"tokenizer": "word"}) == {}
-    ready = {"vocab_file": "unigram.model", "max_epochs": 3}
-    assert found_options("transformer_tiny", "files", ready, 1000)["bpe_dropout"] == 0
-    assert recipes.options_of_size("transformer_tiny", TextSize(1, 1000), ready) == {}
-    # Published recipes of other models stay.
-    assert found_options("lstm_luong", "files", {}, 1000)["bpe_dropout"] == 0
-    assert recipes.settings_of_size("lstm_luong", 1000) == {}
-
-
-def test_models_that_make_their_pieces_learn_to_copy_unless_they_cannot():
-    def share(model, dataset="files", **given):
-        return found_options(model, dataset, given, None if dataset == "demo" else 10**6)[
-            "copy_share"
-        ]
-
-    assert share("transformer_tiny", "demo") == share("lstm_luong") == 0.05
-    assert share("transformer_tiny", copy_share=0.2) == 0.2
-    for without in ({"tokenizer": "word"}, {"vocab_file": "any.model"}, {"copy_share": 0.0}):
-        assert share("transformer_tiny", **without) == 0
-    for model in ("ibm1", "attention_ibm1", "ibm1_factored", "ngram_lm"):
-        assert share(model) == 0
+    assert recipes.preset("wmt14_de_en") == "transformer_base"
+    for tokens, words in ((3000, True), (60_000, True), (3000, False)):
+        expected = "phrase_based" if words else "lstm_lexical"
+        assert recipes.preset("files", tokens, of_words=words) == expected
+    assert recipes.preset("files", 3000, 8.0, of_words=True) == "phrase_based"
 
 
 @pytest.mark.parametrize(
@@ -194,24 +203,6 @@ def test_little_time_gets_a_smaller_model_than_much_time_or_none():
     assert short["precision"] == long["precision"] == "auto"
     large = found_options("transformer_tiny", "files", {"max_minutes": 60.0}, 10**8)
     assert large["num_pieces"] == 10_000
-
-
-def test_a_tiny_text_of_words_is_for_phrases_and_without_words_for_pieces():
-    assert recipes.preset("files", 3000, of_words=True) == "phrase_based"
-    assert recipes.preset("files", 3000, 8.0, of_words=True) == "phrase_based"
-    assert recipes.preset("files", 3000) == "lstm_lexical"
-    assert recipes.preset("files", 60_000, of_words=True) == "phrase_based"
-    counts = {
-        found_options(m, "files", {})["min_word_count"] for m in recipes.BY_MODEL if "ibm" in m
-    }
-    assert counts == {1}
-
-
-def test_a_handful_of_sentences_ends_a_run_that_validation_would_not_end():
-    found = [found_options("attention_ibm1", "files", {}, n)["max_steps"] for n in (20, 10_000)]
-    assert found == [500, 0]
-    assert found_options("ibm1", "files", {}, 20)["max_steps"] == 10
-    assert found_options("attention_ibm1", "files", {"max_epochs": 3}, 20)["max_steps"] == 0
 
 
 def test_the_number_of_updates_fits_what_is_given():

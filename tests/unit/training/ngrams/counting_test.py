@@ -74,23 +74,22 @@ def test_the_table_says_how_many_ngrams_of_each_length_there_are():
     assert (np.diff(table.keys) > 0).all()
 
 
-def test_discounts_follow_the_equation_where_all_counts_occur():
-    counts = np.repeat([1, 2, 3, 4, 7], [100, 40, 20, 12, 30])
-    found, estimated = estimate_discounts(counts)
-    y = 100 / 180
-    assert estimated
-    np.testing.assert_allclose(found, [1 - 2 * y * 0.4, 2 - 3 * y * 0.5, 3 - 4 * y * 0.6])
+Y = 100 / 180
 
 
 @pytest.mark.parametrize(
-    "counts",
+    ("counts", "wanted"),
     [
-        [],
-        [0, 1, 1, 2, 3],  # No count of 4.
-        [1, 2, 3, 3, 3, 3, 4],  # The discount of 2 would be negative.
+        (
+            np.repeat([1, 2, 3, 4, 7], [100, 40, 20, 12, 30]),
+            [1 - 2 * Y * 0.4, 2 - 3 * Y * 0.5, 3 - 4 * Y * 0.6],
+        ),
+        ([], FALLBACK),
+        ([0, 1, 1, 2, 3], FALLBACK),  # No count of 4.
+        ([1, 2, 3, 3, 3, 3, 4], FALLBACK),  # The discount of 2 would be negative.
     ],
 )
-def test_discounts_of_a_text_too_small_to_estimate_them_are_fixed(counts):
+def test_discounts_follow_the_equation_or_are_fixed_for_a_text_too_small(counts, wanted):
     found, estimated = estimate_discounts(np.array(counts, np.int64))
-    assert not estimated
-    np.testing.assert_array_equal(found, FALLBACK)
+    assert estimated == (wanted is not FALLBACK)
+    np.testing.assert_allclose(found, wanted)

@@ -1,14 +1,11 @@
 import numpy as np
-import pytest
 
 from nmt_zoo.training.ways.expectation_maximisation.corpus_links import CorpusLinks
 from nmt_zoo.training.ways.phrases.extraction import (
     DISCONTINUOUS,
     MONOTONE,
     SWAP,
-    extract,
     link_text,
-    orientations,
 )
 from tests.unit.training.expectation_maximisation.textbook import corpus_of
 
@@ -47,28 +44,3 @@ def orientation(links, lengths, word, monotone, swap):
     if (monotone, word) in links:
         return MONOTONE
     return SWAP if (swap, word) in links else DISCONTINUOUS
-
-
-@pytest.mark.parametrize("density", [0.0, 0.05, 0.15, 0.4, 1.0])
-@pytest.mark.parametrize("most", [1, 3, 7])
-def test_extraction_equals_brute_force_over_all_spans(density, most):
-    corpus, links = random_text(np.random.default_rng(most), 40, density)
-    text = linked(corpus, links)
-    pairs = extract(text, most)
-    kinds = orientations(text, pairs)
-    found = {
-        tuple(int(x) for x in place): tuple(kind.tolist())
-        for *place, kind in zip(*pairs, kinds, strict=True)
-    }
-    assert len(found) == len(kinds), "a pair was found twice"
-    expected, starts = {}, np.zeros(2, int)
-    for row, some in enumerate(links):
-        lengths = [int(side.lengths[row]) - 1 for side in corpus]
-        for i, i2, j, j2 in every_pair(lengths, some, most):
-            place = (i + starts[0], i2 + starts[0], j + starts[1], j2 + starts[1])
-            expected[tuple(int(x) for x in place)] = (
-                orientation(some, lengths, j - 1, i - 1, i2),
-                orientation(some, lengths, j2, i2, i - 1),
-            )
-        starts += [side.lengths[row] for side in corpus]
-    assert found == expected

@@ -33,7 +33,7 @@ def linked_texts(draw):
     return corpus_of(zip(*sides, strict=True)), links, size
 
 
-@settings(max_examples=20, deadline=None, derandomize=True, database=None)
+@settings(max_examples=12, deadline=None, derandomize=True, database=None)
 @given(linked_texts())
 @pytest.mark.parametrize("gaps", [0, 1])
 def test_any_linked_text_gives_a_table_that_translates(gaps, text):

@@ -69,23 +69,27 @@ def lexical_weight(corpus, links, side, place):
     return total
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_every_score_is_that_of_its_definition(seed, monkeypatch):
+@pytest.mark.parametrize(
+    ("density", "most", "count"), [(0.0, 3, 9), (0.05, 7, 9), (0.2, 1, 25), (0.2, 3, 25), (1, 7, 9)]
+)
+def test_phrases_are_those_of_all_spans_and_have_scores_by_definition(
+    density, most, count, monkeypatch
+):
     monkeypatch.setattr(phrase_table, "_PAIRS_AT_ONCE", 7)  # The text is counted in parts.
-    corpus, links = random_text(np.random.default_rng(seed), 25, 0.2)
-    expected = counted(corpus, links, 3)
+    corpus, links = random_text(np.random.default_rng(most), count, density)
+    expected = counted(corpus, links, most)
     table, num_found = phrase_table.estimate(
-        corpus, linked(corpus, links), (_SIZE, _SIZE), max_length=3, most=1000
+        corpus, linked(corpus, links), (_SIZE, _SIZE), max_length=most, most=1000
     )
     assert num_found == len(expected) == table.links.size
     counts = {pair: len(some) for pair, some in expected.items()}
-    taken, _ = estimate_discounts(np.array(list(counts.values())))
+    taken, _ = estimate_discounts(np.array(list(counts.values()), int))
     usual = np.ones((2, 3))
     for kinds, *_ in itertools.chain(*expected.values()):
         usual[[0, 1], kinds] += 1
     usual /= usual.sum(axis=1, keepdims=True)
     for (f, e), some in expected.items():
-        starts, ends, pairs = table.pairs_of(np.array(f), 3)
+        starts, ends, pairs = table.pairs_of(np.array(f), most)
         whole = pairs[(starts == 0) & (ends == len(f))]
         texts = {
             tuple(table.target_words[slice(*table.target_starts[p : p + 2])]): p for p in whole

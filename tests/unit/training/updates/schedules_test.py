@@ -40,16 +40,16 @@ def test_papers_peak_gives_the_papers_equation_3():
         assert np.isclose(float(schedule(step - 1)), paper)
 
 
-def test_constant_rate_stays_at_the_peak_behind_the_same_warm_up():
-    values = rates(Constant(3e-3, WARMUP), 3 * WARMUP)
-    warming = rates(InverseSquareRoot(3e-3, WARMUP), WARMUP)
+def test_constant_rate_stays_at_the_peak_after_the_same_warm_up_and_traces():
+    schedule = InverseSquareRoot(3e-3, WARMUP)
+    values, warming = rates(Constant(3e-3, WARMUP), 3 * WARMUP), rates(schedule, WARMUP)
     np.testing.assert_allclose(values[:WARMUP], warming, rtol=1e-6)
     np.testing.assert_allclose(values[WARMUP:], 3e-3, rtol=1e-6)
-
-
-@pytest.mark.parametrize("schedule", EVERY)
-def test_a_warm_up_of_one_step_begins_at_the_peak(schedule):
-    assert np.isclose(rates(schedule(0.5, 1), 1)[0], 0.5)
+    for each in EVERY:  # A warm-up of one step begins at the peak.
+        assert np.isclose(rates(each(0.5, 1), 1)[0], 0.5)
+    traced = tf.function(schedule, input_signature=[tf.TensorSpec([], tf.int64)])
+    value = traced(tf.constant(7, tf.int64))
+    assert value.dtype == tf.float32 and np.isclose(float(value), float(schedule(7)))
 
 
 def test_optimizer_takes_the_rate_of_the_update_that_it_makes():
@@ -61,14 +61,6 @@ def test_optimizer_takes_the_rate_of_the_update_that_it_makes():
         optimizer.apply([tf.ones(1)], [weight])
         steps.append(before - weight.numpy().item())
     np.testing.assert_allclose(steps, rates(InverseSquareRoot(0.8, 4), 6), rtol=1e-4)
-
-
-def test_rate_is_float32_and_traces():
-    schedule = InverseSquareRoot(3e-3, WARMUP)
-    traced = tf.function(schedule, input_signature=[tf.TensorSpec([], tf.int64)])
-    value = traced(tf.constant(7, tf.int64))
-    assert value.dtype == tf.float32
-    assert np.isclose(float(value), float(schedule(7)))
 
 
 @pytest.mark.parametrize("schedule", FALLING)
