@@ -24,7 +24,7 @@ from tests.odd_text import ODDITIES
 # Fixtures that give a folder or a trained vocabulary do not change between examples.
 settings.register_profile(
     "odd",
-    max_examples=40,
+    max_examples=60,
     deadline=None,
     derandomize=True,
     database=None,
@@ -105,15 +105,21 @@ def test_vocabularies_take_every_line(vocabularies, line):
         assert "\n" not in vocabulary.decode(ids)
 
 
-@given(BYTES)
-def test_links_and_lexicons_are_read_or_refused(tmp_path, data):
+LINKS = st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12)
+
+
+@given(st.one_of(BYTES, JSON.map(json.dumps).map(str.encode)))
+@example(b'<dataset id="t"><doc id="d"><src lang="x"><seg id="1">one</seg></src></doc></dataset>')
+def test_files_and_requests_are_read_or_refused(tmp_path, data):
+    """Records, links, lexicons, markup and archives; no such bytes are an archive."""
     path = tmp_path / "x"
     path.write_bytes(data)
-    for read in (read_gold, read_lexicon):
+    request = taken_or_refused(parse, data)
+    assert request is None or isinstance(request, dict)
+    for read in (read_records, read_gold, read_lexicon):
         taken_or_refused(read, path)
-
-
-LINKS = st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12)
+    taken_or_refused(parse_texts, data.decode("utf-8", "replace"), "name")
+    assert taken_or_refused(read_archive, path) is None
 
 
 @given(LINKS, LINKS)
@@ -124,20 +130,6 @@ def test_links_survive_writing_and_every_combination_is_between_both(forward, re
         assert forward & reverse <= found <= forward | reverse
 
 
-@given(BYTES)
-@example(b'<dataset id="t"><doc id="d"><src lang="x"><seg id="1">one</seg></src></doc></dataset>')
-def test_markup_is_read_or_refused(data):
-    taken_or_refused(parse_texts, data.decode("utf-8", "replace"), "name")
-
-
-@given(st.one_of(BYTES, JSON.map(json.dumps).map(str.encode)))
-def test_requests_and_records_are_read_or_refused(tmp_path, data):
-    request = taken_or_refused(parse, data)
-    assert request is None or isinstance(request, dict)
-    (tmp_path / "x").write_bytes(data)
-    taken_or_refused(read_records, tmp_path / "x")
-
-
 @given(st.lists(st.floats(width=32), min_size=1, max_size=4))
 def test_records_are_read_as_they_were_written(tmp_path, values):
     path = tmp_path / "metrics.jsonl"
@@ -146,9 +138,3 @@ def test_records_are_read_as_they_were_written(tmp_path, values):
         append_record(path, {"step": step, "kind": "train", "seconds": 0.5, "nll": value})
     finite = [value if abs(value) < float("inf") else None for value in values]
     assert [record["nll"] for record in read_records(path)] == finite
-
-
-@given(st.binary(max_size=300))
-def test_bytes_that_are_no_archive_are_damage(tmp_path, data):
-    (tmp_path / "x.npz").write_bytes(data)
-    assert taken_or_refused(read_archive, tmp_path / "x.npz") is None

@@ -53,15 +53,19 @@ def test_an_option_refuses_what_breaks_it_and_nothing_else(script):
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_a_required_option_or_another_must_be_given(script):
-    for option in filter(lambda option: option.required, options_of(script)):
+def test_a_required_option_or_another_must_be_given_and_all_that_are_named_exist(script):
+    options = options_of(script)
+    for option in filter(lambda option: option.required, options):
         with pytest.raises(UserError, match=f"^give --{option.name}.*: {option.required}"):
             check([option], {}, ())
         for name in (option.name, *option.unless):
             check([option._replace(needs=())], {name: "x"}, {name})
+    conditions = [c for o in options for c in (*o.needs, *o.excludes, *o.unless)]
+    names = {re.match(r"\w*", c)[0] for each in conditions for c in each.split(" or ")}
+    assert names <= {option.name for option in options}
 
 
-def test_a_value_of_0_is_given_but_turns_nothing_on():
+def test_a_value_of_0_is_given_but_turns_nothing_on_and_what_was_found_is_named():
     options = {option.name: option for option in OPTIONS}
     with pytest.raises(UserError, match="--temperature needs --sample"):
         check([options["temperature"]], {"temperature": 0.0}, {"temperature"})
@@ -70,37 +74,16 @@ def test_a_value_of_0_is_given_but_turns_nothing_on():
     check([options["sample"]], values, {"sample", "coverage_penalty"})
     with pytest.raises(UserError, match="--sample cannot be combined with --beam_size"):
         check([options["sample"]], values, values)
-
-
-def test_an_option_says_what_was_found():
     expected = "--vocab_file needs --tokenizer=bpe or pretokenized, found tokenizer=word"
-    values = {**DEFAULTS, "tokenizer": "word", "vocab_file": "x"}
     with pytest.raises(UserError, match=expected):
+        values = {**DEFAULTS, "tokenizer": "word", "vocab_file": "x"}
         check([BY_NAME["vocab_file"]], values, {"vocab_file"})
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_every_name_in_a_condition_is_a_flag_of_its_script(script):
-    options = options_of(script)
-    conditions = [c for o in options for c in (*o.needs, *o.excludes, *o.unless)]
-    names = {re.match(r"\w*", c)[0] for each in conditions for c in each.split(" or ")}
-    assert names <= {option.name for option in options}
-
-
-@pytest.mark.parametrize(
-    ("name", "known"),
-    [
-        ("schedule", SCHEDULES),
-        ("precision", PRECISIONS),
-        ("keep_best_by", CRITERIA),
-    ],
-)
-def test_choices_are_those_that_the_training_knows(name, known):
-    assert list(BY_NAME[name].choices) == list(known)
 
 
 def test_every_default_and_every_recipe_is_in_the_range_of_its_option():
     assert len(BY_NAME) == len(TRAINING_OPTIONS)
+    known = {"schedule": SCHEDULES, "precision": PRECISIONS, "keep_best_by": CRITERIA}
+    assert all([*BY_NAME[name].choices] == [*choices] for name, choices in known.items())
     assert recipes.BY_DATASET.keys() == recipes.PRESET_BY_DATASET.keys()
     for preset in preset_names():
         for dataset in ("files", *recipes.BY_DATASET):

@@ -21,19 +21,6 @@ def test_the_demo_corpus_is_written_where_it_is_missing_or_another(tmp_path):
         assert path.read_bytes() == before
 
 
-def lists_of(path):
-    return tuple(map(list, open_joined(path)))
-
-
-def test_both_sides_of_one_file_are_read_as_of_two(tmp_path):
-    path = tmp_path / "both"
-    path.write_bytes(
-        "ein Haus ||| a house\r\n a|||b  ||| \tx \n||| y\nz |||\n|||\n\xa0 ||| c".encode()
-    )
-    expected = ["ein Haus", "a|||b", "", "z", "", "\xa0"], ["a house", "x", "y", "", "", "c"]
-    assert lists_of(path) == expected
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -47,13 +34,19 @@ def test_a_line_without_two_sides_is_named(tmp_path, text, expected):
     path = tmp_path / "both"
     path.write_text(text)
     with pytest.raises(UserError, match=re.escape(expected)):
-        lists_of(path)
+        [*map(list, open_joined(path))]
 
 
-def test_a_file_with_tabs_is_both_sides(tmp_path, monkeypatch):
-    path = tmp_path / "pairs.tsv"
-    path.write_bytes("\ufeffone\teins\r\n\ttwo words\n\u2028\tdrei".encode())
+def test_both_sides_of_one_file_are_read_as_of_two(tmp_path, monkeypatch):
+    path, pairs = tmp_path / "both", tmp_path / "pairs.tsv"
+    path.write_bytes(
+        "ein Haus ||| a house\r\n a|||b  ||| \tx \n||| y\nz |||\n|||\n\xa0 ||| c".encode()
+    )
+    pairs.write_bytes("\ufeffone\teins\r\n\ttwo words\n\u2028\tdrei".encode())
     for size in (5, 100):
         monkeypatch.setattr("nmt_zoo.data_pipeline.lines._BLOCK_BYTES", size)
-        sides = map(list, open_split((path, path)))
-        assert [*sides] == [["one", "", "\u2028"], ["eins", "two words", "drei"]]
+        sides = [*map(list, open_joined(path))]
+        assert sides[0] == ["ein Haus", "a|||b", "", "z", "", "\xa0"]
+        assert sides[1] == ["a house", "x", "y", "", "", "c"]
+        sides = [*map(list, open_split((pairs, pairs)))]
+        assert sides == [["one", "", "\u2028"], ["eins", "two words", "drei"]]

@@ -41,7 +41,7 @@ def test_contexts_are_the_sentences_before_whatever_the_windows(most):
         assert [joined(*divided(line)) for line in expected] == expected
 
 
-def test_files_and_blank_lines_end_documents(tmp_path):
+def test_files_and_blank_lines_end_documents_and_a_text_without_any_is_reported(tmp_path):
     (tmp_path / "a").write_text("x\n\ny\nz\n")
     (tmp_path / "b").write_text("v\nw\n")
     plain = Lines(tmp_path / "a", tmp_path / "b")
@@ -53,9 +53,6 @@ def test_files_and_blank_lines_end_documents(tmp_path):
     with_tags = tagged(found, [">>de<<", ">>fr<<"])
     assert with_tags.plain is plain
     assert list(with_tags)[3:] == [">>de<< y >>context<< z", ">>fr<< v", ">>fr<< v >>context<< w"]
-
-
-def test_a_long_text_without_blank_lines_is_reported(tmp_path):
     (tmp_path / "a").write_text("x\n" * 1001)
     summary = with_contexts(Lines(tmp_path / "a"), 1)[1]
     assert summary.startswith("documents: 1, the longest of 1,001 sentences; a blank line in both")
@@ -63,14 +60,9 @@ def test_a_long_text_without_blank_lines_is_reported(tmp_path):
 
 def test_a_test_set_in_markup_has_its_documents(tmp_path):
     for kind in ("src", "ref"):
-        docs = [[f"{kind} 1", f"{kind} 2"], [f"{kind} 3"]]
-        inner = "".join(
-            f'<doc docid="d{n}">'
-            + "".join(f'<seg id="{i}">{t}</seg>\n' for i, t in enumerate(d))
-            + "</doc>\n"
-            for n, d in enumerate(docs)
-        )
-        (tmp_path / f"{kind}.sgm").write_text(f"<{kind}set>\n{inner}</{kind}set>\n")
+        one, two, three = (f'<seg id="{i}">{kind} {i}</seg>\n' for i in (1, 2, 3))
+        docs = f'<doc docid="a">{one}{two}</doc>\n<doc docid="b">{three}</doc>\n'
+        (tmp_path / f"{kind}.sgm").write_text(f"<{kind}set>\n{docs}</{kind}set>\n")
     source, target = open_split((tmp_path / "src.sgm", tmp_path / "ref.sgm"))
     assert list(with_contexts(source, 1)[0]) == ["src 1", "src 1 >>context<< src 2", "src 3"]
     assert list(target) == ["ref 1", "ref 2", "ref 3"]
