@@ -20,6 +20,9 @@ from nmt_zoo.model_directory.weight_files import read_archive
 from nmt_zoo.serving.export import saved_model_client
 
 ROOT = Path(__file__).resolve().parents[1]
+# Marks of files and tests whose graphs are not the point: a few updates run faster without tracing.
+PIPELINES_STAY_GRAPHS = pytest.mark.filterwarnings("ignore:Even though the `tf.config")
+EAGERLY = [pytest.mark.usefixtures("all_eagerly"), PIPELINES_STAY_GRAPHS]
 
 
 class Done(NamedTuple):
@@ -40,6 +43,11 @@ def attempt(name, arguments):
     for stream in (out, err):
         stream.flush()
     return Done(status, *(stream.buffer.getvalue().decode() for stream in (out, err)))
+
+
+def eagerly(test):
+    """Marks a test that runs functions without tracing them; see `EAGERLY` for whole files."""
+    return pytest.mark.usefixtures("eagerly")(PIPELINES_STAY_GRAPHS(test))
 
 
 def run_script(name, arguments, refusal=None):

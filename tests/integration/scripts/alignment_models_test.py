@@ -14,27 +14,27 @@ def records(run, kind):
 
 @pytest.fixture(scope="module")
 def whole(folder, corpus):
-    """The directory and output of a run of thirty iterations."""
+    """The directory and output of a run of fifteen iterations."""
     flags = ("--model=ibm2", "--model2_steps=2", "--alpha=0", "--bleu_lines=20")
-    done = train(folder, "whole", *corpus, *flags, "--max_steps=30", "--eval_every_steps=12")
+    done = train(folder, "whole", *corpus, *flags, "--max_steps=15", "--eval_every_steps=6")
     return folder / "whole", done.err
 
 
 def test_every_iteration_says_and_keeps_its_likelihood(whole):
     run, shown = whole
     iterations = records(run, "train")
-    assert [record["step"] for record in iterations] == list(range(1, 31))
-    names = ["Model 1"] * 3 + ["Model 2"] * 2 + ["positions: table"] * 25
+    assert [record["step"] for record in iterations] == list(range(1, 16))
+    names = ["Model 1"] * 3 + ["Model 2"] * 2 + ["positions: table"] * 10
     for name, record in zip(names, iterations, strict=True):
         likelihood, perplexity = record["log_likelihood"], record["perplexity"]
         assert perplexity == pytest.approx(math.exp(record["nll"]))
         said = f"iteration {record['step']} ({name}): log-likelihood {likelihood:,.1f}, "
         assert f"{said}perplexity {perplexity:.3f}" in shown
-    for first, last in ((0, 3), (3, 5), (5, 30)):
+    for first, last in ((0, 3), (3, 5), (5, 15)):
         likelihoods = [record["log_likelihood"] for record in iterations[first:last]]
         assert likelihoods == sorted(likelihoods)
     valid = records(run, "valid")
-    assert [record["step"] for record in valid] == [12, 24, 30]
+    assert [record["step"] for record in valid] == [6, 12, 15]
     assert valid[-1]["bleu"] > 90  # Sentences of this corpus are translated word by word.
 
 

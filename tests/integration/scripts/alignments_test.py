@@ -19,9 +19,11 @@ from nmt_zoo.decoding.alignment.links import SYMMETRISATIONS, read_alignments, s
 from nmt_zoo.decoding.unknowns import read_lexicon
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training.ways.expectation_maximisation.text_alignment import CHAINS, ITERATIONS
-from tests.running import refusals, run_elsewhere, run_script
+from tests.running import EAGERLY, refusals, run_elsewhere, run_script
 from tests.tiny import SMALL, WORDS, save_model
 from tests.unit.decoding.pictures.attention_pictures_test import svg_texts
+
+pytestmark = EAGERLY
 
 
 def translate_words(model):

@@ -1,12 +1,13 @@
 """A text and a trained model that the tests of several scripts share."""
 
 import pytest
+import tensorflow as tf
 
 from tests.running import train
 from tests.tiny import SMALL_FLAGS, corpus_flags
 
 # Trained until translations end: a search that never finds `</s>` takes seconds.
-TRANSFORMER = [*SMALL_FLAGS, "--num_pieces=300", "--max_tokens_per_batch=256", "--bleu_lines=4"]
+TRANSFORMER = [*SMALL_FLAGS, "--num_pieces=300", "--max_tokens_per_batch=256", "--bleu_lines=0"]
 TRANSFORMER += ["--set=dropout=0.0", "--bpe_dropout=0", "--copy_share=0", "--schedule=constant"]
 TRANSFORMER += ["--learning_rate=0.01", "--warmup_steps=5", "--average_checkpoints=1"]
 TRANSFORMER += ["--log_every_steps=50", "--eval_every_steps=150", "--max_steps=150"]
@@ -29,7 +30,10 @@ def corpus(text):
 @pytest.fixture(scope="session")
 def transformer(text, corpus):
     """The directory of a Transformer that was trained by `TRANSFORMER`; tests do not change it."""
+    eagerly = tf.config.functions_run_eagerly()
+    tf.config.run_functions_eagerly(False)
     train(text, "transformer", *corpus, *TRANSFORMER)
+    tf.config.run_functions_eagerly(eagerly)
     return text / "transformer"
 
 
@@ -37,3 +41,11 @@ def transformer(text, corpus):
 def folder(tmp_path_factory):
     """A folder for the models of a file of tests."""
     return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def all_eagerly():
+    """Runs functions without tracing them, also where the fixtures of a file train its models."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)

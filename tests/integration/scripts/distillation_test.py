@@ -5,11 +5,12 @@ import shutil
 
 import pytest
 
-from tests.running import assert_same_arrays, refusals, train
+from tests.running import EAGERLY, assert_same_arrays, refusals, train
 from tests.tiny import small_flags
 
+pytestmark = EAGERLY
 QUICK = [*small_flags("attention_ibm2"), "--max_tokens_per_batch=128", "--bleu_lines=0"]
-QUICK += ["--tokenizer=bpe", "--warmup_steps=2", "--eval_every_steps=5", "--save_every_steps=5"]
+QUICK += ["--tokenizer=bpe", "--warmup_steps=2", "--eval_every_steps=2", "--save_every_steps=2"]
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,7 @@ def teacher(folder, corpus):
         ("first", ["--num_pieces=300", "--bpe_dropout=0"]),
         ("second", ["--seed=2", vocabulary]),
     ):
-        train(folder, name, *corpus, *QUICK, "--max_steps=5", *flags)
+        train(folder, name, *corpus, *QUICK, "--max_steps=2", *flags)
     return f"{folder / 'first'},{folder / 'second'}"
 
 
@@ -29,12 +30,12 @@ def assert_equal(folder, *names, step):
 
 
 def test_a_student_that_is_killed_and_resumed_equals_one_that_never_was(folder, corpus, teacher):
-    flags = f"--teacher={teacher}", "--token_dropout=0.1", "--max_steps=10"
+    flags = f"--teacher={teacher}", "--token_dropout=0.1", "--max_steps=4"
     train(folder, "whole", *corpus, *QUICK, *flags)
     parts = shutil.copytree(folder / "whole", folder / "parts")
-    (parts / "checkpoints/00000010.npz").unlink()  # As if killed before it.
-    assert "resumed at step 5\n" in train(folder, "parts", *corpus, *QUICK, *flags).out
-    assert_equal(folder, "whole", "parts", step=10)
+    (parts / "checkpoints/00000004.npz").unlink()  # As if killed before it.
+    assert "resumed at step 2\n" in train(folder, "parts", *corpus, *QUICK, *flags).out
+    assert_equal(folder, "whole", "parts", step=4)
     vocabularies = [folder / name / "tokenizer/shared.model" for name in ("whole", "first")]
     assert vocabularies[0].read_bytes() == vocabularies[1].read_bytes()
     options = json.loads((folder / "whole/config.json").read_text())["options"]
@@ -44,11 +45,11 @@ def test_a_student_that_is_killed_and_resumed_equals_one_that_never_was(folder, 
 def test_a_teacher_of_weight_0_changes_no_bit_and_may_not_change(folder, corpus, teacher):
     shutil.copytree(folder / "first", folder / "changing")
     flags = [*corpus, *QUICK, f"--teacher={folder / 'changing'}", "--teacher_weight=0"]
-    train(folder, "weightless", *flags, "--max_steps=5")
-    assert_equal(folder, "weightless", "first", step=5)
+    train(folder, "weightless", *flags, "--max_steps=2")
+    assert_equal(folder, "weightless", "first", step=2)
     shutil.copy(folder / "second/best.npz", folder / "changing/best.npz")
     refusal = "holds a run with other settings: teacher_weights was"
-    train(folder, "weightless", *flags, "--max_steps=6", refusal=refusal)
+    train(folder, "weightless", *flags, "--max_steps=3", refusal=refusal)
 
 
 BAD = """

@@ -11,9 +11,10 @@ from nmt_zoo.decoding.unknowns import read_lexicon
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.metrics import read_records
 from tests.integration.serving.server.example import running
-from tests.running import assert_same_arrays, refusals, run_script, train
+from tests.running import EAGERLY, assert_same_arrays, refusals, run_script, train
 from tests.tiny import WORDS, small_flags
 
+pytestmark = EAGERLY
 LINES = ["one dog sees two cats", "", "zebra runs", "house big small"]
 
 
@@ -32,6 +33,14 @@ def trained(folder, preset, flags):
     write_lines(folder / "lines", LINES)
     train(folder, preset, *flags)
     return folder / preset
+
+
+@pytest.fixture(scope="module")
+def network(folder, corpus):
+    """A model with the vocabularies of those that count phrases."""
+    flags = [*small_flags("rnn_attention"), "--tokenizer=word", "--min_word_count=1"]
+    train(folder, "network", *corpus, *flags, "--max_words=0", "--bleu_lines=0", "--max_steps=1")
+    return folder / "network"
 
 
 def translate(trained, *flags):
@@ -141,17 +150,13 @@ def test_draws_links_and_phrases(trained, text, tmp_path):
     run_script("visualize_attention", arguments)
 
 
-def test_its_phrases_serve_as_lexicon_and_shortlist_and_for_ranking(
-    trained, folder, corpus, tmp_path
-):
+def test_its_phrases_serve_as_lexicon_and_shortlist_and_for_ranking(trained, network, tmp_path):
     lexicon = tmp_path / "lexicon"
     run_script("align", [f"--model_dir={trained}", f"--lexicon={lexicon}"])
     best = read_lexicon(str(lexicon))
     assert {word: best[word] for word in WORDS} == WORDS
-    network = [*small_flags("rnn_attention"), "--tokenizer=word", "--min_word_count=1"]
-    network += ["--max_words=0", "--bleu_lines=0", "--max_steps=2"]
-    train(folder, "network", *corpus, *network)
-    assert len(translate(folder / "network", f"--shortlist={trained}")) == len(LINES)
+    limits = "--max_length_factor=1", "--beam_size=1"
+    assert len(translate(network, f"--shortlist={trained}", *limits)) == len(LINES)
     write_lines(
         tmp_path / "n_best", ["0 ||| zwei Hund ||| 1", "0 ||| eins Hund sieht zwei Katze ||| 0"]
     )

@@ -11,7 +11,7 @@ from nmt_zoo.common.files import read_lines, write_lines
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.metrics import read_records
 from nmt_zoo.model_directory.weight_files import read_archive
-from tests.running import assert_same_arrays, refusals, run_script, train
+from tests.running import assert_same_arrays, eagerly, refusals, run_script, train
 from tests.tiny import SMALL_FLAGS, corpus_flags, small_flags
 
 COMMON = ["--max_tokens_per_batch=128", "--log_every_steps=2", "--bleu_lines=0"]
@@ -20,7 +20,6 @@ QUICK = [*SMALL_FLAGS, "--num_pieces=300", *COMMON]
 CHEAP = [*small_flags("attention_ibm2"), *COMMON]
 OPTIONS = [
     *("--precision=float16", "--accumulate_steps=2", "--ema_decay=0.9"),
-    *("--keep_best_by=bleu", "--bleu_lines=6"),
     *("--weight_decay=0.1", "--schedule=cosine", "--decay_steps=40"),
     *("--warmup_steps=2", "--eval_every_steps=5", "--save_every_steps=7", "--pad_to_bucket"),
     *("--r_drop=5", "--bpe_dropout=0.3", "--token_dropout=0.1", "--copy_share=0.4"),
@@ -106,6 +105,7 @@ def test_an_automatic_precision_is_chosen_once_and_recorded(folder, corpus):
     assert_same_arrays(folder / "auto/best.npz", folder / "named/best.npz")
 
 
+@eagerly
 def test_a_resumed_run_keeps_the_precision_that_it_began_with(folder, corpus):
     flags = [*corpus, *CHEAP]
     train(folder, "half", *flags, "--precision=bfloat16", "--max_steps=1")
@@ -123,6 +123,7 @@ def test_training_without_gradients_has_an_automatic_precision(folder, corpus):
         assert (reason in done.out) == (steps == 1)
 
 
+@eagerly
 def test_a_run_starts_from_whole_weights_and_only_from_those_it_began_with(
     folder, corpus, tmp_path
 ):
@@ -211,6 +212,7 @@ def test_the_size_of_the_users_text_chooses_what_is_not_given(text, folder, corp
     assert re.search('^norm=pre +"post" as published', done.out, re.M)
 
 
+@eagerly
 def test_a_run_without_limits_ends_where_its_learning_rate_is_0(folder, corpus):
     flags = ["--schedule=linear", "--decay_steps=3", "--warmup_steps=1"]
     done = train(folder, "falling", *corpus, *CHEAP, *flags)
