@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from contextlib import nullcontext
 from functools import partial
 
 import keras
@@ -22,82 +23,79 @@ from nmt_zoo.serving.export.saved_model import ServingModule
 from nmt_zoo.serving.export.saved_model_check import check
 from nmt_zoo.serving.export.server_files import read_meta_graph
 from nmt_zoo.serving.server.served_model import ServedModel
-from tests.integration.decoding.both_vocabularies import VOCABULARIES, with_pieces, with_words
 from tests.running import client_in_this_process
 from tests.tiny import SMALL, Echo, Greedy, pairs
 
-LINES = ["one dog", "", "cat sees big house two three", "zebra", "  ", "dog dog dog dog dog"]
+LONGEST = "cat sees big house two three"
+LINES = ["one dog", "", LONGEST, "zebra", "  ", "dog dog dog dog dog"]
+TEXT = [list(side) for side in zip(*pairs(100), strict=True)]
 
 
-@pytest.fixture(scope="module", params=VOCABULARIES)
-def parts(request):
-    text = [list(side) for side in zip(*pairs(100), strict=True)]
-    tokenizer = train_tokenizer(request.param, *text, vocab_size=300, min_word_count=1)
-    tie = "all" if tokenizer.shared else "target"
-    model = models.create(
-        "transformer_tiny",
-        len(tokenizer.source),
-        len(tokenizer.target),
-        tie_embeddings=tie,
-        **SMALL,
-    )
+# Graphs are made by the fixtures of the module alone.
+pytestmark = pytest.mark.usefixtures("eagerly")
+SEARCH = {"beam_size": 3, "max_length_factor": 1.0, "max_length_extra": 2}
+
+
+@pytest.fixture
+def graphs(eagerly):
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_tokenizer("bpe", *TEXT, vocab_size=300)
+
+
+@pytest.fixture(scope="module")
+def parts():
+    words = train_tokenizer("word", *TEXT, min_word_count=1)
+    sizes = len(words.source), len(words.target)
+    model = models.create("transformer_tiny", *sizes, tie_embeddings="target", **SMALL)
     for weight in model.trainable_variables:  # Larger weights, so that no scores are equal.
         weight.assign(weight * 1.5)
-    return model, tokenizer
+    return model, words
 
 
-@with_words
-def test_order_batches_and_threads_change_nothing(parts):
-    at_once = Translator.of(*parts, batch_size=3, num_threads=2).translate(LINES)
-    singly = Translator.of(*parts, batch_size=1).translate(LINES[::-1])[::-1]
-    for one, other in zip(at_once, singly, strict=True):
-        assert one[0].ids == other[0].ids
-        assert one[0].score == pytest.approx(other[0].score, abs=1e-4)
+@pytest.fixture(scope="module")
+def at_once(parts):
+    return Translator.of(*parts, **SEARCH, batch_size=3, num_threads=2).translate(LINES, 3)
 
 
-@with_words
-def test_a_first_sentence_alone_is_translated_without_a_graph_and_like_the_next(parts):
-    translator = Translator.of(*parts, beam_size=3)
-    (first,), (again,) = (translator.translate([LINES[2]], n_best=3) for _ in range(2))
-    assert [t.ids for t in first] == [t.ids for t in again]
-    np.testing.assert_allclose([t.score for t in first], [t.score for t in again], atol=1e-5)
+@pytest.fixture(scope="module")
+def singly(parts):
+    """Returns the same by graphs for one sentence in reverse order, and the longest line again.
+
+    The longest line is the first one that is translated, which needs no graph.
+    """
+    translator = Translator.of(*parts, **SEARCH, batch_size=1)
+    return translator.translate(LINES[::-1], 3)[::-1] + translator.translate([LONGEST], 3)
 
 
-@with_words
-def test_a_line_has_distinct_translations_the_best_first_and_an_empty_one_an_empty_one(parts):
-    translator = Translator.of(*parts, beam_size=4)
-    results = translator.translate(LINES, n_best=4)
-    assert len(results) == len(LINES)
-    for line, best in zip(LINES, results, strict=True):
+def test_order_batches_threads_and_graphs_change_nothing(at_once, singly):
+    for some, others in zip([*at_once, at_once[2]], singly, strict=True):
+        assert [t.ids for t in some] == [t.ids for t in others]
+        np.testing.assert_allclose([t.score for t in some], [t.score for t in others], atol=1e-4)
+
+
+def test_a_line_has_distinct_translations_the_best_first_and_an_empty_one_an_empty_one(at_once):
+    for line, best in zip(LINES, at_once, strict=True):
         if not line.strip():
             assert [(t.text, t.score, t.finished) for t in best] == [("", 0.0, True)]
             continue
-        assert 1 < len({t.text for t in best}) == len(best) <= 4
+        assert 1 < len({t.text for t in best}) == len(best) <= 3
         scores = [t.score for t in best if t.finished]
         assert scores == sorted(scores, reverse=True)
-    assert translator.translate([]) == []
 
 
-def test_a_text_of_unknown_words_is_named(parts):
-    translator = Translator.of(*parts)
-    translator.check_known(LINES, "in.en")
-    if parts[1].kind == "bpe":  # BPE spells every word in bytes, so no word is unknown.
-        translator.check_known(["", LINES[3]], "in.en")
-    else:
-        with pytest.raises(UserError, match=r"in\.en: .* none of its tokens, as in line 2: "):
-            translator.check_known(["", LINES[3]], "in.en")
-
-
-@with_pieces
-def test_more_attention_than_is_allowed_is_refused(parts, monkeypatch):
-    monkeypatch.setattr(saved_model, "MAX_WEIGHTS", 100)
-    serving = ServingModule(*parts)
-    short, long = tf.constant(LINES[:1]), tf.constant(LINES[2:3] * 4)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="and at most 100 are allowed"):
-        serving.attention_maps(long[:1], long[:1])
-    assert serving.score(short, short)["log_prob"].shape == (1,)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="and at most 100 are allowed"):
-        serving.score(long, long)
+def test_a_text_of_unknown_words_is_named(tokenizer):
+    words = train_tokenizer("word", ["one dog"], ["eins Hund"], min_word_count=1)
+    assert echoing(words).translate([]) == []
+    for known in (tokenizer, words):
+        echoing(known).check_known(LINES, "in.en")
+    # BPE spells every word in bytes, so no word is unknown.
+    echoing(tokenizer).check_known(["", LINES[3]], "in.en")
+    with pytest.raises(UserError, match=r"in\.en: .* none of its tokens, as in line 2: "):
+        echoing(words).check_known(["", LINES[3]], "in.en")
 
 
 @pytest.mark.parametrize(("num_heads", "count"), [(1, 3), (2, 2), (6, 1), (20, 0)])
@@ -112,20 +110,16 @@ def test_requests_of_a_check_are_small_enough(monkeypatch, num_heads, count):
 
 @pytest.fixture(scope="module")
 def serving(parts):
-    return ServingModule(*parts, beam_size=3, max_beam_size=5)
+    return ServingModule(*parts, **SEARCH, max_beam_size=5)
 
 
 @pytest.fixture(scope="module")
 def saved(serving, tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved") / "model"
-    serving.save(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(saved_model, "MAX_WEIGHTS", 10_000)
+        serving.save(folder)
     return folder
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    text = [list(side) for side in zip(*pairs(100), strict=True)]
-    return train_tokenizer("bpe", *text, vocab_size=300)
 
 
 def echoing(tokenizer, model=Echo, **options):
@@ -169,7 +163,7 @@ def test_the_score_of_a_line_in_parts_is_normalised_by_its_whole_length(tokenize
     assert found.log_prob < found.score < 0
 
 
-def test_a_line_for_which_memory_does_not_suffice_costs_no_other(tokenizer):
+def test_a_line_for_which_memory_does_not_suffice_costs_no_other(tokenizer, graphs):
     lines = ["one dog", "big cat", "two cats", "three dogs", "one"]
     first = [ids[0] for ids in tokenizer.source.encode(lines)]
     assert first.count(first[1]) == 1
@@ -203,11 +197,6 @@ def served(saved):
         yield answer
 
 
-@pytest.fixture(scope="module")
-def expected(parts):
-    return Translator.of(*parts, beam_size=3).translate(LINES)
-
-
 DEFAULTS = (-1, -1.0, -1)
 
 
@@ -218,18 +207,16 @@ def asked(text, *rows):
     return {"text": text, **dict(zip(names, columns, strict=True))}
 
 
-@with_words
 def test_saved_model_translates_each_row_with_its_own_options(parts, served):
-    options = [DEFAULTS, (1, 0.6, 1), (5, 0.0, 5), (2, 2.0, 2), (4, -1.0, 3), (-1, 1.5, 3)]
+    options = [DEFAULTS, (1, 0.6, 1), (5, 0.0, 5), (4, -1.0, 3), (-1, 2.0, 2)]
     rows = [(line, *each) for line in LINES for each in options]
     lines, *columns = zip(*rows, strict=True)
     found = served("translate", asked(list(lines), *zip(*columns, strict=True)))
     assert found["translation"].shape == found["score"].shape == (len(rows), 5)
     for place, (beam_size, length_penalty, n_best) in enumerate(options):
-        search = {
-            "beam_size": 3 if beam_size < 0 else beam_size,
-            "length_penalty": 0.6 if length_penalty < 0 else length_penalty,
-        }
+        search = {**SEARCH, "length_penalty": 0.6 if length_penalty < 0 else length_penalty}
+        if beam_size > 0:
+            search["beam_size"] = beam_size
         expected = Translator.of(*parts, **search).translate(LINES, n_best=max(n_best, 1))
         for row, best in zip(range(place, len(rows), len(options)), expected, strict=True):
             count, texts = found["count"][row], found["translation"][row]
@@ -249,7 +236,6 @@ def test_saved_model_scores_as_the_scorer(parts, served):
     assert not found["token_log_probs"][found["target_tokens"] == b""].any()
 
 
-@with_pieces
 def test_saved_model_tells_every_attention_map_by_its_name(parts, served):
     model, tokenizer = parts
     source, target = ["one dog", "cat sees house"], ["eins", "Katze"]
@@ -267,7 +253,6 @@ def test_saved_model_tells_every_attention_map_by_its_name(parts, served):
         np.testing.assert_allclose(found[name], expected, atol=1e-5)
 
 
-@with_words
 def test_saved_model_has_an_empty_answer_for_an_empty_batch(served):
     nothing = np.zeros([0], object)
     for signature, inputs, dtypes in (
@@ -293,9 +278,8 @@ def test_saved_model_has_an_empty_answer_for_an_empty_batch(served):
         assert {len(values) for values in found.values()} == {0}
 
 
-@with_words
 def test_a_server_of_the_model_directory_has_the_same_signatures(parts, saved):
-    options = {"beam_size": 1, "length_penalty": 0.6, "max_input_tokens": 64}
+    options = {**SEARCH, "length_penalty": 0.6, "max_input_tokens": 64}
     limits = {"max_sentences": 9, "training_text": None}
     exported = read_meta_graph(saved).signature_def
     for name, signature in ServedModel("x", *parts, options, **limits).signatures.items():
@@ -309,28 +293,19 @@ TEXTS = ["one dog\n\ncat sees big house\r\n", "zebra", " \n\n", "\n dog dog\n", 
 ALIKE = ["one dog .", "one\tdog\u00a0.", "\ufeffone  do\u00adg\u200b .\u2028", " one\ndog . "]
 
 
-@with_words
-def test_every_line_of_a_text_is_translated_and_line_feeds_at_its_ends_are_not_lines(parts):
-    translator = Translator.of(*parts, beam_size=3)
-    found = translator.translate(TEXTS, n_best=2)
+def test_every_line_of_a_text_is_translated_and_line_feeds_at_its_ends_are_not_lines(parts, served):
+    translator = Translator.of(*parts, **SEARCH)
+    found = translator.translate(TEXTS, n_best=3)
     for text, best in zip(TEXTS, found, strict=True):
         lines = text.strip().split("\n")
-        alone = translator.translate(lines, n_best=2)
+        alone = translator.translate(lines, n_best=3)
         assert best[0].text == "\n".join(one[0].text for one in alone)
         assert best[0].log_prob == pytest.approx(sum(one[0].log_prob for one in alone), abs=1e-4)
         assert len(best) == (len(alone[0]) if len(lines) == 1 else 1)
-    # "one dog" has more, as pieces or as words.
-    translator.options = translator.options._replace(max_input_tokens=3)
-    assert translator.translate(["dog\none dog one dog"])[0][0].problem == TOO_LONG
-
-
-@with_pieces
-def test_saved_model_translates_texts_of_several_lines_as_the_translator(parts, served):
-    for n_best in (1, 3):
-        found = Translator.of(*parts, beam_size=3).translate(TEXTS, n_best=n_best)
-        best = [(one.text.encode(), one.score) for one, *_ in found]
+    for n_best, expected in ((3, found), (1, translator.translate(TEXTS))):
+        best = [(one.text.encode(), one.score) for one, *_ in expected]
         answer = served("translate", asked(TEXTS, *[(3, 0.6, n_best)] * len(TEXTS)))
-        assert answer["count"].tolist() == [len(some) for some in found]
+        assert answer["count"].tolist() == [len(some) for some in expected]
         answers = [(answer["translation"][:, 0], answer["score"][:, 0])]
         if n_best == 1:
             answer = served("serving_default", {"text": TEXTS})
@@ -340,23 +315,26 @@ def test_saved_model_translates_texts_of_several_lines_as_the_translator(parts, 
             np.testing.assert_allclose(scores, [score for _, score in best], atol=1e-4)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"text\[1\] has \d+ tokens"):
         served("serving_default", {"text": ["dog", "dog dog dog\n" * 300]})
+    # "one dog" has 3.
+    translator.options = translator.options._replace(max_input_tokens=2)
+    assert translator.translate(["dog\none dog"])[0][0].problem == TOO_LONG
 
 
-@with_pieces
 def test_texts_that_look_alike_are_alike_everywhere(parts, served):
     model, tokenizer = parts
     (scored, *others) = Scorer(model, tokenizer).score(ALIKE, ALIKE[::-1])
     assert {(other.log_prob, *other.ids) for other in others} == {(scored.log_prob, *scored.ids)}
     answer = served("score", {"source": ALIKE, "target": ALIKE[::-1]})
     assert len(set(answer["log_prob"].tolist())) == 1
-    assert len({best[0].text for best in Translator.of(*parts).translate(ALIKE[:3])}) == 1
+    assert len({best[0].text for best in Translator.of(*parts, **SEARCH).translate(ALIKE[:3])}) == 1
     assert len({*served("serving_default", {"text": ALIKE[:3]})["translation"]}) == 1
     blank = ["\u00a0", "\u200b\ufeff", "\u3000\t", "\u2028"]
-    assert [best[0].text for best in Translator.of(*parts).translate(blank)] == [""] * 4
+    assert [best[0].text for best in Translator.of(*parts, **SEARCH).translate(blank)] == [""] * 4
     assert not any(served("serving_default", {"text": blank})["translation"])
 
 
 LONG = "dog " * 2000
+MUCH = "dog " * 44
 REFUSED = [  # (source, target, error); (None, text, error); or options of the second row, error.
     (None, ["dog", LONG], "text[1] has "),
     (["dog", LONG], ["dog", "dog"], "source[1] has "),
@@ -372,10 +350,10 @@ REFUSED = [  # (source, target, error); (None, text, error); or options of the s
     ((2, 0.6, 0), "n_best[1] is 0"),
     ((-1, 0.6, 4), "n_best[1] is 4"),
     ((), "beam_size has 1 rows and text has 2"),
+    ([MUCH] * 5, [MUCH] * 5, "and at most 10000 are allowed"),
 ]
 
 
-@with_words
 def test_saved_model_refuses_what_it_cannot_answer_and_says_what_is_wrong(served):
     for first, *second, expected in REFUSED:
         request = "score", {"source": first, "target": [*itertools.chain(*second)]}
@@ -386,26 +364,24 @@ def test_saved_model_refuses_what_it_cannot_answer_and_says_what_is_wrong(served
             request = "translate", asked(["one dog", "one dog"], *rows)
         with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(expected)):
             served(*request)
+    pair = {"source": [MUCH], "target": [MUCH]}  # The maps of all heads have more weights.
+    with pytest.raises(tf.errors.InvalidArgumentError, match="and at most 10000 are allowed"):
+        served("attention_maps", pair)
+    assert served("score", pair)["log_prob"].shape == (1,)
 
 
-@pytest.fixture
-def in_this_process():
-    """Runs the client of a check in this process, because a fresh process takes seconds."""
-    with client_in_this_process():
-        yield
-
-
-@with_pieces
 def test_every_way_in_which_a_saved_model_answers_differently_is_named(
-    parts, saved, expected, in_this_process
+    parts, saved, served, at_once, monkeypatch
 ):
     model, tokenizer = parts
     other = keras.models.clone_model(model)  # Halved weights give another attention.
     for weight, found in zip(other.weights, model.weights, strict=True):
         weight.assign(0.5 * found)
-    translations = [best[0] for best in expected]
+    translations = [best[0] for best in at_once]
     translations[0] = translations[0]._replace(text="Hund")
-    with pytest.raises(UserError) as caught:
+    # In this process, where it is loaded: a fresh process takes seconds.
+    monkeypatch.setattr(saved_model_client, "loaded", lambda path: nullcontext(served))
+    with client_in_this_process(), pytest.raises(UserError) as caught:
         check(saved, other, tokenizer, LINES, translations, max_tokens=1024)
     (message,) = str(caught.value).splitlines()
     assert "serving_default for 1 of 6 lines, such as 'one dog': " in message
@@ -413,15 +389,13 @@ def test_every_way_in_which_a_saved_model_answers_differently_is_named(
     assert all(f"; {name} for " in message for name in ("score", "attention_maps"))
 
 
-@with_pieces
 def test_a_full_disk_is_told_as_other_files_tell_it(serving, tmp_path, full_disk):
     with full_disk(1000), pytest.raises(OSError, match=r"^File too large$"):
         serving.save(tmp_path / "model")
 
 
-@with_pieces
 @pytest.mark.slow
-def test_a_saved_model_that_fails_in_a_fresh_process_is_one_line(parts, expected, tmp_path):
+def test_a_saved_model_that_fails_in_a_fresh_process_is_one_line(parts, at_once, tmp_path):
     with pytest.raises(UserError, match=f"fails in a fresh process, .*{tmp_path}") as caught:
-        check(tmp_path, *parts, LINES[:1], [expected[0][0]], max_tokens=1024)
+        check(tmp_path, *parts, LINES[:1], [at_once[0][0]], max_tokens=1024)
     assert "\n" not in str(caught.value)
