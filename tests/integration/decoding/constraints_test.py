@@ -20,22 +20,23 @@ from nmt_zoo.decoding.search.requests import (
     translator_options,
 )
 from nmt_zoo.decoding.translator import Translator
-from tests.integration.decoding.both_vocabularies import VOCABULARIES, with_words
 from tests.tiny import SMALL, pairs
 
+pytestmark = pytest.mark.usefixtures("eagerly")
 TRAINED = {"copy_share": 0.0, "context_sentences": 0}
 DIRECTORY = SimpleNamespace(config=lambda: {"options": TRAINED})
 LINES = ["one dog", "", "cat sees big house two three", "three cats"]
 
 
-@pytest.fixture(scope="module", params=VOCABULARIES)
+@pytest.fixture(scope="module")
 def parts(request):
     text = [list(side) for side in zip(*pairs(100), strict=True)]
-    kind = {"vocab_size": 300} if request.param == "bpe" else {"min_word_count": 1}
-    tokenizer = train_tokenizer(request.param, *text, **kind)
+    kind = getattr(request, "param", "word")
+    options = {"vocab_size": 300} if kind == "bpe" else {"min_word_count": 1}
+    tokenizer = train_tokenizer(kind, *text, **options)
     keras.utils.set_random_seed(4)
     sizes = len(tokenizer.source), len(tokenizer.target)
-    settings = {} if request.param == "bpe" else {"tie_embeddings": "target"}
+    settings = {} if kind == "bpe" else {"tie_embeddings": "target"}
     return models.create("transformer_tiny", *sizes, **SMALL, **settings), tokenizer
 
 
@@ -43,7 +44,8 @@ def words(text):
     return re.findall(r"\w+", text)
 
 
-def test_prefixes_phrases_and_banned_words_show_in_the_text(parts):
+@pytest.mark.parametrize("parts", ["bpe"], indirect=True)
+def test_prefixes_phrases_and_banned_words_show_in_the_text(parts, graphs):
     tokenizer = parts[1]
     asked = [
         ("Hund Katze", ["Haus", "drei"]),
@@ -83,7 +85,6 @@ def test_words_of_a_script_without_spaces_are_required_inside_running_text():
     assert translator.translate(["上海"])[0][0].text.startswith("我住在北京")
 
 
-@with_words
 def test_minimum_bayes_risk_takes_the_candidate_most_similar_to_all(parts):
     options = {"beam_size": 5, "max_length_factor": 1.0, "max_length_extra": 4}
     candidates = Translator.of(*parts, **options).translate(LINES, n_best=5)
@@ -97,7 +98,7 @@ def test_minimum_bayes_risk_takes_the_candidate_most_similar_to_all(parts):
         best = sorted(utilities.values(), reverse=True)[:2]
         assert [t.score for t in found] == pytest.approx(best)
         assert utilities[found[0].text] == pytest.approx(best[0])
-    options = {"beam_size": 1, "sample": True, "max_length_factor": 1.0}
+    options = {**options, "beam_size": 1, "sample": True}
     draws = Translator.of(*parts, **options).translate(LINES[:1], n_best=6)[0]
     ((found,),) = Translator.of(*parts, mbr=6, **options).translate(LINES[:1])
     utilities = expected_utilities([t.text for t in draws], np.ones(6))
@@ -105,11 +106,10 @@ def test_minimum_bayes_risk_takes_the_candidate_most_similar_to_all(parts):
     assert found.text == draws[int(utilities.argmax())].text
 
 
-@with_words
 def test_draws_that_minimum_bayes_risk_ranks_have_different_texts(parts):
-    # At these temperatures, some of the draws are equal, and not all.
-    temperature = {"bpe": 0.2, "word": 0.6}[parts[1].kind]
-    options = {"beam_size": 1, "sample": True, "temperature": temperature, "max_length_factor": 1.0}
+    # At this temperature, some of the draws are equal, and not all.
+    options = {"beam_size": 1, "sample": True, "temperature": 0.6}
+    options |= {"max_length_factor": 1.0, "max_length_extra": 3}
     draws = Translator.of(*parts, **options).translate(LINES[:1], n_best=20)[0]
     texts = {draw.text for draw in draws}
     assert 1 < len(texts) < 20
@@ -119,10 +119,9 @@ def test_draws_that_minimum_bayes_risk_ranks_have_different_texts(parts):
     assert scores == sorted(scores, reverse=True)
 
 
-@with_words
 def test_the_score_of_a_line_in_parts_is_a_similarity_if_candidates_are_compared(parts):
     translator = Translator.of(
-        *parts, beam_size=3, mbr=3, max_length_factor=1.0, split_sentences=True
+        *parts, beam_size=3, mbr=3, max_length_factor=1.0, max_length_extra=4, split_sentences=True
     )
     sentences = ["one dog.", "Big cat."]
     ((together,),) = translator.translate([" ".join(sentences)])
@@ -130,9 +129,8 @@ def test_the_score_of_a_line_in_parts_is_a_similarity_if_candidates_are_compared
     assert min(apart) > 0 and together.score == pytest.approx(np.mean(apart))
 
 
-@with_words
 def test_parts_of_a_line_have_draws_of_their_own(parts):
-    options = {"max_length_factor": 1.0, "max_length_extra": 20, "sample": True}
+    options = {"max_length_factor": 1.0, "max_length_extra": 6, "sample": True}
     translator = Translator.of(*parts, split_sentences=True, **options)
     ((joined,),) = translator.translate(["One dog. One dog. One dog."])
     (alone,) = translator.translate(["One dog."])
@@ -160,6 +158,7 @@ def checked(n_best=1, **given):
     check_requests(given, beam_size=4, n_best=n_best)
 
 
+@pytest.mark.parametrize("parts", ["bpe", "word"], indirect=True)
 def test_files_of_requests_are_read_and_checked(parts, tmp_path):
     target = parts[1].target
     files = {

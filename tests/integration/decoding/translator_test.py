@@ -36,11 +36,6 @@ pytestmark = pytest.mark.usefixtures("eagerly")
 SEARCH = {"beam_size": 3, "max_length_factor": 1.0, "max_length_extra": 2}
 
 
-@pytest.fixture
-def graphs(eagerly):
-    tf.config.run_functions_eagerly(False)
-
-
 @pytest.fixture(scope="module")
 def tokenizer():
     return train_tokenizer("bpe", *TEXT, vocab_size=300)

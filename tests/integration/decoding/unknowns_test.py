@@ -13,6 +13,8 @@ from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.decoding.unknowns import UnknownReplacer, read_lexicon
 from tests.tiny import SMALL, pairs
 
+pytestmark = pytest.mark.usefixtures("eagerly")
+BRIEF = {"max_length_factor": 1.0, "max_length_extra": 4}
 LINES = ["one zebra sees the dog", "zebra", "", "two cat runs"]
 
 
@@ -36,15 +38,20 @@ def model(tokenizer):
     for weight in model.trainable_variables:
         weight.assign(weight * 4)
     bias = model.output_layer.bias.numpy()
-    bias[UNK_ID], bias[EOS_ID] = 2, -3
+    bias[UNK_ID], bias[EOS_ID] = 4, -3
     model.output_layer.bias.assign(bias)
     return model
 
 
 def translate(model, tokenizer, lexicon=None):
     replacer = UnknownReplacer(model, tokenizer, lexicon)
-    results = Translator.of(model, tokenizer, beam_size=2, unknowns=replacer).translate(LINES, 2)
-    return results, replacer.counts
+    translator = Translator.of(model, tokenizer, beam_size=2, unknowns=replacer, **BRIEF)
+    return translator.translate(LINES, 2), replacer.counts
+
+
+@pytest.fixture(scope="module")
+def copied(model, tokenizer):
+    return translate(model, tokenizer)
 
 
 def test_a_transformer_chooses_the_word_by_its_guided_head(tokenizer):
@@ -63,8 +70,10 @@ def test_a_transformer_chooses_the_word_by_its_guided_head(tokenizer):
     assert text.split() == [line.split()[place] for place in places[0]]
 
 
-def test_an_unknown_word_becomes_the_source_word_with_the_highest_attention(model, tokenizer):
-    results, counts = translate(model, tokenizer)
+def test_an_unknown_word_becomes_the_source_word_with_the_highest_attention(
+    model, tokenizer, copied
+):
+    results, counts = copied
     found = []
     for line, translations in zip(LINES, results, strict=True):
         source = tf.constant(tokenizer.source.encode([line]), tf.int32)
@@ -79,11 +88,11 @@ def test_an_unknown_word_becomes_the_source_word_with_the_highest_attention(mode
     assert len(found) > 5 and len(set(found)) > 1, "the model says too little to test anything"
 
 
-def test_a_lexicon_translates_the_words_it_has(model, tokenizer):
-    copied, counts = translate(model, tokenizer)
+def test_a_lexicon_translates_the_words_it_has(model, tokenizer, copied):
+    plain_results, counts = copied
     lexicon = {"zebra": "ZEBRA", "the": "DAS"}
     results, more = translate(model, tokenizer, lexicon)
-    for plain, translated in zip(copied, results, strict=True):
+    for plain, translated in zip(plain_results, results, strict=True):
         for one, other in zip(plain, translated, strict=True):
             assert one.ids == other.ids
             assert other.text == " ".join(lexicon.get(word, word) for word in one.text.split())
@@ -94,14 +103,14 @@ def test_a_lexicon_translates_the_words_it_has(model, tokenizer):
 def test_replacements_are_counted_in_what_is_written_alone(model, tokenizer):
     for options in ({"beam_size": 4}, {"beam_size": 4, "mbr": 4, "split_sentences": True}):
         replacer = UnknownReplacer(model, tokenizer)
-        translator = Translator.of(model, tokenizer, unknowns=replacer, **options)
+        translator = Translator.of(model, tokenizer, unknowns=replacer, **BRIEF, **options)
         results = translator.translate([*LINES, "zebra sees zebra. The zebra runs."], 2)
         written = sum(t.ids.count(UNK_ID) for translations in results for t in translations)
         assert written and replacer.counts == {"copied": written}
 
 
 def test_without_it_no_unknown_word_is_emitted(model, tokenizer):
-    for translations in Translator.of(model, tokenizer, beam_size=2).translate(LINES, 2):
+    for translations in Translator.of(model, tokenizer, beam_size=2, **BRIEF).translate(LINES, 2):
         assert not any(UNK_ID in translation.ids for translation in translations)
 
 

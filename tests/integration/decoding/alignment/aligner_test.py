@@ -110,6 +110,7 @@ def test_all_links_are_source_to_target_whatever_the_direction(tokenizers, dicti
     ]
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_directions_that_agree_have_the_product_of_their_weights(tokenizers):
     """This also holds if one model reads pieces and the other model reads words."""
     words, pieces = tokenizers["word"], tokenizers["bpe"]
@@ -141,6 +142,7 @@ def test_directions_that_agree_have_the_product_of_their_weights(tokenizers):
     assert sum(map(len, expected)) > 5
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize(
     ("kind", "preset"),
     [("bpe", "transformer_tiny"), ("word", "attention_ibm2")],
@@ -162,6 +164,7 @@ def test_a_batch_aligns_as_its_sentences_alone(tokenizers, kind, preset):
         assert all(0 <= place < length for link in pair for place in link)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_layers_and_heads_are_those_of_the_attention_maps(tokenizers):
     tokenizer = tokenizers["word"]
     settings = {**SMALL, "num_decoder_layers": 2}

@@ -3,7 +3,7 @@
 import pytest
 
 from nmt_zoo.decoding.comparison.words import Texts
-from tests.browser import chromium, opener, violations
+from tests.browser import opener, violations
 from tests.unit.decoding.comparison.page_test import HOSTILE, make_page
 
 REFERENCE = ["a small dog runs", "the cat sees a house", "one big bird", "two old men sing"]
@@ -11,12 +11,6 @@ OUTPUTS = {
     "first": ["a small dog runs", "x y z", "one big bird", "two men"],
     "second <b>": ["a small cat", "the cat sees a house", "one big bird", ""],
 }
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as driver:
-        yield driver
 
 
 @pytest.fixture
@@ -40,8 +34,9 @@ def choose(driver, name, value):
     driver.find_element("css selector", f"#{name} option[value='{value}']").click()
 
 
-def test_sentences_are_ordered_and_filtered_by_the_difference_of_two_systems(opened):
+def test_an_accessible_page_orders_and_filters_by_the_difference_of_two_systems(opened):
     driver = opened(Texts(["s"] * 4, REFERENCE, OUTPUTS))
+    assert violations(driver) == []
     assert lines_shown(driver) == [1, 2, 3, 4]
     choose(driver, "order", "second")
     assert lines_shown(driver)[0] == 2
@@ -60,12 +55,9 @@ def test_sentences_are_ordered_and_filtered_by_the_difference_of_two_systems(ope
 def test_hostile_lines_do_not_widen_the_page(opened):
     outputs = {"a" * 90: ["y" * 5000] * len(HOSTILE), "b": HOSTILE}
     driver = opened(Texts(HOSTILE, ["x"] * len(HOSTILE), outputs))
+    before = driver.get_window_size()
     driver.set_window_size(500, 900)
     root = driver.find_element("css selector", "html")
     assert int(root.get_property("scrollWidth")) <= int(root.get_property("clientWidth"))
+    driver.set_window_size(**before)
     assert driver.title == "Translations"
-
-
-def test_the_page_is_accessible(opened):
-    driver = opened(Texts(["s"] * 4, REFERENCE, OUTPUTS))
-    assert violations(driver) == []

@@ -11,7 +11,7 @@ import pytest
 
 from nmt_zoo.decoding.alignment.subword_merging import merge_words
 from nmt_zoo.decoding.explorer.page import explorer_page, index_page, model_data
-from tests.browser import chromium, opener, packages, violations
+from tests.browser import opener, packages, violations
 
 ROOT = Path(__file__).resolve().parents[4]
 HOSTILE = "<script>document.title='x'</script> \"q\" 'q' & \u202edlrow"
@@ -53,12 +53,6 @@ WHOLE = model_data(
 PLAIN = model_data("plain", TEXTS, (SOURCE, TARGET), {"decoder/0/cross": MAPS["decoder/0/cross"]})
 NOTHING = model_data("without", TEXTS, (SOURCE, TARGET), {})
 CHOICE = {"kind": "cross", "layer": 2, "head": 1, "merge": False}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as driver:
-        yield driver
 
 
 @pytest.fixture
@@ -127,19 +121,18 @@ def test_the_matrix_of_every_choice_has_the_weights_of_the_model(opened):
         "encoder": "encoder/{}/self",
         "decoder": "decoder/{}/self",
     }
-    for kind, name in names.items():
-        page.choose("kind", kind)
-        for layer, head in ((1, 3), ("mean", "mean")):
-            page.choose("layer", layer)
-            page.choose("head", head)
-            layers = (0, 1) if layer == "mean" else (layer - 1,)
-            weights = np.mean([MAPS[name.format(i)] for i in layers], axis=0)
-            weights = weights.mean(axis=0) if head == "mean" else weights[head - 1]
-            np.testing.assert_allclose(page.numbers(), weights, atol=0.01)
-            page.first("input[name=merge]").click()
-            expected = merge_words(weights, *tokens[kind])[0]
-            np.testing.assert_allclose(page.numbers(), expected, atol=0.02)
-            page.first("input[name=merge]").click()
+    choices = [("cross", 1, 3), ("encoder", "mean", "mean"), ("decoder", 2, "mean")]
+    for kind, layer, head in choices:
+        for name, value in (("kind", kind), ("layer", layer), ("head", head)):
+            page.choose(name, value)
+        layers = (0, 1) if layer == "mean" else (layer - 1,)
+        weights = np.mean([MAPS[names[kind].format(i)] for i in layers], axis=0)
+        weights = weights.mean(axis=0) if head == "mean" else weights[head - 1]
+        np.testing.assert_allclose(page.numbers(), weights, atol=0.01)
+        page.first("input[name=merge]").click()
+        expected = merge_words(weights, *tokens[kind])[0]
+        np.testing.assert_allclose(page.numbers(), expected, atol=0.02)
+        page.first("input[name=merge]").click()
 
 
 def test_pointing_at_a_word_shows_where_it_looks(opened):
@@ -209,16 +202,12 @@ def test_the_choices_of_the_search_are_stepped_through(opened):
     assert page.reading().startswith("Lehrer looks at")
 
 
-def test_hostile_text_is_shown_as_text(opened):
-    page = opened(shown_page(WHOLE))
+def test_hostile_text_is_shown_as_text_and_correct_links_are_marked(opened):
+    page = opened(shown_page(WHOLE, NOTHING))
     text = page.first("main").get_attribute("textContent")
     shown = HOSTILE.replace("\u202e", "\\u202e")
     assert text.count(shown) >= 4 and "\u202e" not in text
     assert page.driver.title == shown and not page.all("main script, main b")
-
-
-def test_correct_links_are_marked_and_models_without_attention_say_so(opened):
-    page = opened(shown_page(WHOLE, NOTHING))
     assert len(page.all("rect.gold.sure")) == 1 and len(page.all("rect.gold.possible")) == 2
     assert len(page.all(".view")) == 2
     assert "This model has no attention to show." in page.all(".view")[1].text
@@ -257,7 +246,7 @@ def test_nothing_serious_is_found_by_axe(opened, browser, scheme):
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     rows = [("a.html", TEXTS[0], TEXTS[1]), ("", "", "no page: line 2 is empty")]
-    for text in (shown_page(WHOLE, PLAIN), shown_page(WHOLE), index_page(HOSTILE, rows)):
+    for text in (shown_page(WHOLE, PLAIN), index_page(HOSTILE, rows)):
         page = opened(text)
         for summary in page.all(".numbers summary"):
             summary.click()

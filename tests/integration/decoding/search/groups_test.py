@@ -53,15 +53,12 @@ def test_a_group_of_a_sentence_whose_square_is_beyond_int32_is_that_sentence():
     assert shapes == [(1, 1 << 16), (1, (1 << 16) - 1), (1, 5)]
 
 
-def test_a_search_in_a_graph_finds_every_sentence_of_a_mixed_batch():
+def test_a_search_in_a_graph_finds_every_sentence_of_a_mixed_batch_and_of_none():
     lengths = [3, 90, 2, 1, 40, 6]
     source = echo_batch(lengths)
-    found = make_search(Echo(8), SearchOptions(1))(tf.constant(source), 1)
-    assert found.ids.shape == (6, 1, 200)
+    search = make_search(Echo(8), SearchOptions(2))
+    found = search(tf.constant(source), 1)
+    assert found.ids.shape == (6, 2, 200)
     np.testing.assert_array_equal(found.ids[:, 0, :90], source)
     assert found.finished.numpy()[:, 0].all()
-
-
-def test_no_sentences_are_no_group():
-    found = make_search(Echo(8), SearchOptions(2))(tf.zeros([0, 0], tf.int32), 1)
-    assert found.scores.shape == (0, 2)
+    assert search(tf.zeros([0, 0], tf.int32), 1).scores.shape == (0, 2)
