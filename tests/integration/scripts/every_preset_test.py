@@ -30,8 +30,7 @@ from tests.tiny import pairs, rate_flags, small_flags
 # With a dozen words, steps are so quick that the model can be trained until translations depend on
 # their sources; tracing takes most of the time.
 QUICK = [
-    *("--tokenizer=word", "--max_tokens_per_batch=256", "--max_steps=60", "--bleu_lines=2"),
-    "--eval_every_steps=60",
+    *("--tokenizer=word", "--max_tokens_per_batch=256", "--bleu_lines=2"),
     "--average_checkpoints=1",  # An average could be kept, but its perplexity is not recorded.
 ]
 # Two lines whose translations training shows, an empty line, and a line with unknown words.
@@ -46,20 +45,19 @@ KINDS = {
     AlignmentModel: ("cross",),
     FertilityModel: ("cross",),
 }
-# One preset of each class, but for Transformers (scripts_test.py) and models of phrases
-# (phrases_test.py). The laws of all models are tested with all presets; `make test-slow` runs all
-# of them here, too.
-QUICK_PRESETS = ("ibm2", "hmm_fertility", "attention_ibm2", "lstm_lexical", "transformer_simple")
-# Presets that are exported here: one that plans lengths, and one with all that an LSTM can have.
-EXPORTED = ("hmm_fertility", "lstm_lexical")
+# One preset of each class, but for Transformers (scripts_test.py), models of phrases
+# (phrases_test.py) and IBM models, of which one has fertilities. The laws of all models are tested
+# with all presets; `make test-slow` runs all of them here, too.
+QUICK_PRESETS = ("hmm_fertility", "attention_ibm2", "rnn_attention", "transformer_simple")
 
 
 class Trained(NamedTuple):
-    """A model directory, the flags of the run that made it, and the output of that run."""
+    """A model directory, the flags of the run that made it, its steps, and its output."""
 
     preset: str
     folder: Path
     flags: list
+    steps: int
     said: str
 
 
@@ -73,9 +71,8 @@ def pytest_generate_tests(metafunc):
     """Runs a test with every preset; marks presets that only `make test-slow` runs."""
     if "trained" not in metafunc.fixturenames:
         return
-    quick = EXPORTED if "export" in metafunc.function.__name__ else QUICK_PRESETS
     presets = [
-        pytest.param(name, marks=[] if name in quick else pytest.mark.slow)
+        pytest.param(name, marks=[] if name in QUICK_PRESETS else pytest.mark.slow)
         for name in models.preset_names()
         if not models.model_class(name).decoder_class
     ]
@@ -85,8 +82,10 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture(scope="module")
 def trained(request, folder, corpus):
     preset = request.param
+    steps = 60 if rate_flags(preset) else 16  # Iterations over the whole text learn faster.
     flags = [*corpus, *small_flags(preset), *rate_flags(preset), *QUICK]
-    return Trained(preset, folder / preset, flags, train(folder, preset, *flags).err)
+    flags += [f"--max_steps={steps}", f"--eval_every_steps={steps}"]
+    return Trained(preset, folder / preset, flags, steps, train(folder, preset, *flags).err)
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +104,8 @@ def test_the_same_command_again_resumes_and_changes_nothing(trained):
     files = [*trained.folder.rglob("*.npz"), trained.folder / "metrics.jsonl"]
     before = [path.read_bytes() for path in files]
     done = train(trained.folder.parent, trained.preset, *trained.flags)
-    assert "resumed at step 60" in done.out
-    assert {"best.npz", "00000060.npz", "metrics.jsonl"} <= {path.name for path in files}
+    assert f"resumed at step {trained.steps}\n" in done.out
+    assert {"best.npz", f"{trained.steps:08}.npz", "metrics.jsonl"} <= {path.name for path in files}
     assert [path.read_bytes() for path in files] == before
 
 
@@ -135,6 +134,7 @@ def test_every_line_has_one_translation_and_an_empty_one_an_empty_one(trained, l
         assert f"    {line}\n      -> {translation}\n" in trained.said
 
 
+@pytest.mark.slow  # The decoding methods of all models are traced in tests of their contract.
 def test_an_export_translates_alike(trained, lines):
     """export.py compares it with the model."""
     # No new process is needed: scripts_test.py starts one.

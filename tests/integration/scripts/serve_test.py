@@ -22,7 +22,7 @@ from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory
 from tests.browser import chromium, requested, violations
 from tests.integration.serving.server.example import Client, example_model, running
-from tests.running import ROOT, attempt, error_of, run_script
+from tests.running import ROOT, attempt, error_of, run_script, train
 from tests.tiny import pairs
 
 HOSTILE = "<script>document.title = 'x'</script> \"one\" 'dog' \u202e cat &amp;"
@@ -132,8 +132,9 @@ def test_unusual_lines_and_translations_have_warnings(server):
     assert any("(see --split_sentences): 1 of 2 (line 2)" in warning for warning in warnings)
 
 
-def test_a_stopped_server_finishes_its_requests(transformer):
-    flags = ["--port=0", f"--model_dir={transformer}", "--model_name=tiny", "--log_requests"]
+def test_a_stopped_server_finishes_its_requests(corpus, tmp_path):
+    train(tmp_path, "ibm", *corpus, "--model=ibm1", "--max_steps=1", "--bleu_lines=0")
+    flags = ["--port=0", f"--model_dir={tmp_path / 'ibm'}", "--model_name=tiny", "--log_requests"]
     flags += ["--beam_size=1", "--nocompile"]
     command = [sys.executable, str(ROOT / "serve.py"), *flags]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -19,9 +19,9 @@ QUICK = [*SMALL_FLAGS, "--num_pieces=300", *COMMON]
 # For options that no model knows of: TensorFlow traces its updates in a fraction of the time.
 CHEAP = [*small_flags("attention_ibm2"), *COMMON]
 OPTIONS = [
-    *("--precision=float16", "--accumulate_steps=2", "--ema_decay=0.9"),
+    *("--precision=float16", "--ema_decay=0.9"),
     *("--weight_decay=0.1", "--schedule=cosine", "--decay_steps=40"),
-    *("--warmup_steps=2", "--eval_every_steps=5", "--save_every_steps=7", "--pad_to_bucket"),
+    *("--warmup_steps=2", "--eval_every_steps=5", "--save_every_steps=7"),
     *("--r_drop=5", "--bpe_dropout=0.3", "--token_dropout=0.1", "--copy_share=0.4"),
 ]
 
