@@ -28,6 +28,8 @@ from tests.unit.models.layers_test import close, ids
 PAD, BOS, EOS = 0, 2, 3
 TARGET_VOCAB = 13
 
+ONE_LAYER = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+
 # model class: settings that make any of its presets tiny.
 TINY = {
     Transformer: {
@@ -40,7 +42,7 @@ TINY = {
         "attention_dropout": 0.1,
         "ffn_dropout": 0.1,
     },
-    SimpleTransformer: {"width": 16, "ffn_width": 32, "max_length": 8, "num_encoder_layers": 1},
+    SimpleTransformer: {"width": 16, "ffn_width": 32, "max_length": 8, **ONE_LAYER},
     RecurrentTranslationModel: {
         "embedding_width": 8,
         "encoder_units": 8,
@@ -76,20 +78,19 @@ def has_order(model):
     return settings.get("positions") != "uniform" and knows
 
 
-ONE_LAYER = {"num_encoder_layers": 1, "num_decoder_layers": 1}
 RELATIVE = {**ONE_LAYER, "positions": "relative", "max_distance": 2}
 
 # preset: settings in addition to the tiny sizes of its class.
 TINY_PRESETS = {
     # All Transformers share the code that stacks layers; the case transformer_tiny tests it. Each
     # way to tell positions occurs once, and two layers with the same weights.
-    "transformer_coursework": {"positions": "rotary", "share_layers": "cycle"},
+    "transformer_coursework": {"share_layers": "cycle"},
     "transformer_base": RELATIVE,
     "transformer_deep_shallow": RELATIVE,
     "transformer_big": RELATIVE,
     # Each way to tie embeddings occurs once, in cases that differ in any case.
-    "transformer_tiny": {"tie_embeddings": "target"},
-    "transformer_small": {"tie_embeddings": "target"},
+    "transformer_tiny": {"tie_embeddings": "target", "positions": "rotary"},
+    "transformer_small": {"tie_embeddings": "target", "positions": "rotary"},
     "lstm_seq2seq": {"encoder_units": 16},
     "lm_sep": {"encoder_units": 16},
     "lstm_lexical": {"num_decoder_layers": 2},
@@ -118,9 +119,9 @@ def tiny_cases():
 
 
 CASES = tiny_cases()
-# Each of these is another case without a table of positions or fertilities, or lexical part: for
-# `make test-slow`.
-LIKE_ANOTHER = ("ibm1", "hmm_alignment", "attention_ibm1", "lstm_luong")
+# Each of these is another case without a table of positions or fertilities, or lexical part, or has
+# layers that transformer_test.py tests: for `make test-slow`.
+LIKE_ANOTHER = ("ibm1", "hmm_alignment", "attention_ibm1", "lstm_luong", "transformer_coursework")
 # For laws that all presets of a class keep by the same code, and for graphs.
 ONE_OF_EACH_CLASS = list(
     {models.model_class(case): case for case in CASES if case not in LIKE_ANOTHER}.values()
@@ -321,15 +322,6 @@ def test_hypotheses_decode_with_the_histories_of_their_parents(methods):
     close(output.attention, expected.attention)
 
 
-def test_step_attention_is_a_distribution_over_real_source_tokens(steps):
-    for output in steps:
-        attention = output.attention.numpy()
-        assert attention.dtype == np.float32
-        assert not attention[~REAL_SOURCE].any()
-        close(attention.sum(-1), np.ones(B))
-        assert output.logits.dtype == tf.float32
-
-
 # Independence
 
 
@@ -394,12 +386,17 @@ def test_the_decoder_is_given_the_start_and_all_words_but_the_last():
 # Explanations
 
 
-def test_align_is_a_distribution_over_real_source_tokens(alignment):
+def test_alignment_and_steps_attend_to_real_source_tokens_by_a_distribution(alignment, steps):
     assert alignment.shape == (B, T, S)
     assert alignment.dtype == np.float32
     assert (alignment >= 0).all()
     close(alignment.sum(-1), np.ones((B, T)))
     assert not alignment.swapaxes(1, 2)[~REAL_SOURCE].any()
+    for output in steps:
+        attention = output.attention.numpy()
+        assert (attention.dtype, output.logits.dtype) == (np.float32, tf.float32)
+        assert not attention[~REAL_SOURCE].any()
+        close(attention.sum(-1), np.ones(B))
 
 
 def test_attention_maps_are_named_distributions(model, methods):

@@ -8,7 +8,6 @@ from nmt_zoo.models.layers.attention_scores import SCORES, SourceAttention
 from nmt_zoo.models.layers.recurrent import (
     CELLS,
     BidirectionalLayer,
-    RecurrentLayer,
     scan_over_time,
 )
 from tests.unit.models.layers_test import (
@@ -136,19 +135,6 @@ def test_forget_gate_begins_with_its_bias_and_the_others_with_none(forget_bias):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_layer_reads_real_tokens_only(cell):
-    layer = randomised(RecurrentLayer(cell, E, U))
-    x = random(B, S, E)
-    outputs, last = layer(single(x), step_mask=tf.constant(MASK))
-    for row, length in enumerate(MASK.sum(1)):
-        w = part(weights_of(layer), "cell")
-        states, expected = sequence_equation(cell, w, x[row, :length])
-        close(outputs[row, :length], [state[0] for state in states])
-        for a, e in zip(last, expected, strict=True):
-            close(a[row], e)
-
-
-@pytest.mark.parametrize("cell", CELLS)
 def test_two_directions_stand_side_by_side_and_no_padding_changes_them(cell):
     layer = randomised(BidirectionalLayer(cell, E, U))
     x = random(B, S, E)
@@ -235,13 +221,6 @@ def test_attention_is_the_softmax_of_its_score_and_the_mean_under_it(score, valu
     close(weights, expected)
     close(mean, expected @ (memory @ w["value/kernel"] if value_width else memory))
     assert not weights.numpy()[1, :, 3:].any()
-
-
-def test_a_rank_of_k_makes_a_product_of_two_thin_matrices():
-    layer = randomised(SourceAttention("reduced_rank", 6, 8, rank=2))
-    full = layer.query.kernel.numpy() @ layer.memory.kernel.numpy().T
-    assert full.shape == (6, 8) and np.linalg.matrix_rank(full) == 2
-    assert layer.count_params() == 2 * (6 + 8)
 
 
 def test_scores_of_reduced_rank_start_small_by_both_matrices():

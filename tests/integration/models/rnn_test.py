@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo import models
-from nmt_zoo.models.rnn import reversed_order
 from tests.unit.models.layers_test import close, ids, random_model, single, softmax, weights_of
 
 PAD, BOS = 0, 2
@@ -38,18 +37,6 @@ def logits_of(model, source_ids=SOURCE):
 # The source
 
 
-@pytest.mark.parametrize("convolution_width", [0, 3])
-def test_no_padding_leaks_into_the_memory_or_the_last_state(convolution_width):
-    model = create("lstm_conv", convolution_width=convolution_width, num_encoder_layers=2, rank=2)
-    embedding = model.source_embedding.embeddings.numpy()
-    assert np.abs(embedding[PAD]).max() > 0.1  # Otherwise a leak could not be seen.
-    tight = model.encode(ids(SOURCE[1:, :3]))
-    roomy = model.encode(ids(np.pad(SOURCE[1:], ((0, 0), (0, 2)))))
-    close(roomy["values"][:, :3], tight["values"], 1e-6)
-    for a, e in zip(roomy["start"], tight["start"], strict=True):
-        close(a, e, 1e-6)
-
-
 @pytest.mark.parametrize("width", [2, 3])
 def test_convolution_is_a_sum_over_a_window_of_embeddings(width):
     model = create("lstm_conv", convolution_width=width, rank=2)
@@ -64,13 +51,6 @@ def test_convolution_is_a_sum_over_a_window_of_embeddings(width):
     x = np.pad(x, ((0, 0), (left, width - 1 - left), (0, 0)))
     expected = bias + sum(x[:, k : k + S] @ kernel[k] for k in range(width))
     close(read[0], expected)
-
-
-def test_reversal_keeps_the_end_and_the_padding_and_is_its_own_inverse():
-    mask = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 0, 0, 0, 0]], bool)
-    order = reversed_order(tf.constant(mask)).numpy()
-    assert order.tolist() == [[3, 2, 1, 0, 4], [1, 0, 2, 3, 4], [0, 1, 2, 3, 4]]
-    close(np.take_along_axis(order, order, 1), np.arange(5)[None].repeat(3, 0))
 
 
 def test_reversal_reads_backwards_and_reports_attention_in_the_order_of_the_text():

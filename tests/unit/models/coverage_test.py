@@ -63,6 +63,7 @@ def model(request):
     return model
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_translation_has_every_word_once_in_order_and_ends(model):
     source = [[5, 9, 4, 10, 8, 5, EOS], [7, 7, 6, EOS, 0, 0, 0], [11, EOS, 0, 0, 0, 0, 0]]
     search = traced_search(model, 10, 3, emit_unknowns=True)

@@ -113,7 +113,8 @@ def test_unlimited_search_finds_the_best_of_all_derivations():
         source = random_source(seed, 1 + seed % 5)
         expected, has_gaps = best_of_all(model, source)
         with_gaps += has_gaps
-        found = model.decoder().search([source.tolist()], n_best=3, beam_size=EVERY)[0]
+        size = (EVERY, 2000)[seed % 2]  # A search that is wide enough loses nothing either.
+        found = model.decoder().search([source.tolist()], n_best=3, beam_size=size)[0]
         assert len(found) == min(3, len(expected))
         assert_best(found, expected, model, seed)
     assert with_gaps > 8
@@ -168,16 +169,6 @@ def test_neighbours_in_a_batch_change_nothing():
         assert [one[:2] for one in alone] == [one[:2] for one in expected]
 
 
-def test_score_of_a_translation_that_was_found_is_that_of_the_search():
-    for seed in range(10):
-        model = random_model(seed)
-        source = random_source(seed, 5)
-        for one in model.decoder().search([source.tolist()], n_best=4)[0]:
-            explained = model.decoder().explain(source, one.ids)
-            assert explained.score == pytest.approx(one.score, abs=1e-6)
-            assert explained.ids == one.ids
-
-
 def test_every_translation_can_be_explained_at_the_price_of_unknown_words():
     model = random_model(2)
     found = model.decoder().explain([4, 5, 4], [8, 8, 8, 8, 1, _EOS])
@@ -189,12 +180,15 @@ def test_every_translation_can_be_explained_at_the_price_of_unknown_words():
     assert model.decoder().explain([], []).score == 0
 
 
-def test_every_word_belongs_to_one_rule_of_the_tree():
+def test_what_was_found_is_explained_and_every_word_belongs_to_one_rule_of_the_tree():
     nested = 0
     for seed in range(10):
         model = random_model(seed)
         source = random_source(seed, 6)
         for one in model.decoder().search([source.tolist()], n_best=3)[0]:
+            explained = model.decoder().explain(source, one.ids)
+            assert explained.score == pytest.approx(one.score, abs=1e-6)
+            assert explained.ids == one.ids
             targets = [place for phrase in one.phrases for place in phrase.target]
             assert sorted(targets) == list(range(len(one.ids) - 1))
             sources = [place for phrase in one.phrases for place in phrase.source]
@@ -205,14 +199,3 @@ def test_every_word_belongs_to_one_rule_of_the_tree():
                 assert {i for i, _ in phrase.links} <= {*phrase.source}
                 assert {j for _, j in phrase.links} <= {*phrase.target}
     assert nested > 0
-
-
-def test_a_wide_search_loses_nothing():
-    for seed in range(6):
-        model = random_model(seed)
-        source = random_source(seed, 5)
-        wide, unlimited = (
-            model.decoder().search([source.tolist()], beam_size=size)[0][0].score
-            for size in (2000, EVERY)
-        )
-        assert wide == pytest.approx(unlimited)

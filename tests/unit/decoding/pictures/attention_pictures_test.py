@@ -10,7 +10,8 @@ import pytest
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.decoding.alignment.links import parse_gold
-from nmt_zoo.decoding.pictures import attention_pictures, figures
+from nmt_zoo.decoding.pictures import figures
+from nmt_zoo.decoding.pictures.attention_pictures import save_attention
 from tests.unit.decoding.pictures.conftest import MAGIC
 
 font_manager = pytest.importorskip("matplotlib.font_manager")
@@ -23,6 +24,10 @@ ALL = {"layer": "all", "head": "all"}
 def random_map(num_heads, num_rows, num_columns):
     weights = np.random.default_rng(num_rows).random((num_heads, num_rows, num_columns)) ** 8
     return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
+
+
+def one_map(num_rows=7, num_columns=8):
+    return {"decoder/0/cross": random_map(1, num_rows, num_columns)}
 
 
 def transformer_maps(num_layers=2, num_heads=3, source=SOURCE, target=TARGET):
@@ -54,18 +59,14 @@ def svg_texts(path):
 
 
 def draw_svg(tmp_path, maps, source=SOURCE, target=TARGET, **options):
-    attention_pictures.save_attention(maps, source, target, tmp_path / "a.svg", **options)
+    save_attention(maps, source, target, tmp_path / "a.svg", **options)
     return svg_texts(tmp_path / "a.svg")
 
 
 def test_the_same_input_gives_the_same_bytes(same_bytes):
     options = {"name": "Twice", "gold": parse_gold("0-0 1p1", "gold")}
     maps = transformer_maps()
-
-    def draw(path):
-        attention_pictures.save_attention(maps, SOURCE, TARGET, path, **options)
-
-    same_bytes(draw, MAGIC)
+    same_bytes(lambda path: save_attention(maps, SOURCE, TARGET, path, **options), MAGIC)
 
 
 def test_every_token_is_written_on_every_panel(tmp_path):
@@ -121,7 +122,7 @@ def test_mean_draws_the_mean_of_the_heads(tmp_path):
     mean = {"decoder/0/cross": maps["decoder/0/cross"].mean(axis=0, keepdims=True)}
     images = []
     for drawn in (mean, maps):
-        attention_pictures.save_attention(drawn, SOURCE, TARGET, tmp_path / "a.svg")
+        save_attention(drawn, SOURCE, TARGET, tmp_path / "a.svg")
         images.append(re.search(r"base64,([^\"]+)", (tmp_path / "a.svg").read_text())[1])
     assert images[0] == images[1]
 
@@ -141,16 +142,14 @@ def test_self_attention_has_one_text_on_both_sides(tmp_path, kind):
 def test_unknown_endings_are_refused(tmp_path):
     for path in ("a.jpg", "a", "a.png.gz"):
         with pytest.raises(ValueError, match=r"\.png, \.svg, \.pdf"):
-            attention_pictures.save_attention(transformer_maps(), SOURCE, TARGET, tmp_path / path)
+            save_attention(transformer_maps(), SOURCE, TARGET, tmp_path / path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_target_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"file/a\.png"):
-        attention_pictures.save_attention(
-            transformer_maps(), SOURCE, TARGET, tmp_path / "file" / "a.png"
-        )
+        save_attention(transformer_maps(), SOURCE, TARGET, tmp_path / "file" / "a.png")
 
 
 CROSS = {f"decoder/{i}/cross": random_map(3, 7, 8) for i in range(2)}
@@ -182,11 +181,11 @@ def test_what_cannot_be_drawn_is_refused_with_what_there_is(tmp_path, maps, opti
 def test_settings_of_matplotlib_are_neither_used_nor_changed(tmp_path):
     import matplotlib
 
-    maps = {"decoder/0/cross": random_map(1, 7, 8)}
-    attention_pictures.save_attention(maps, SOURCE, TARGET, tmp_path / "a.svg")
+    maps = one_map()
+    save_attention(maps, SOURCE, TARGET, tmp_path / "a.svg")
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "xtick.labelsize": 3}):
         before = dict(matplotlib.rcParams)
-        attention_pictures.save_attention(maps, SOURCE, TARGET, tmp_path / "b.svg")
+        save_attention(maps, SOURCE, TARGET, tmp_path / "b.svg")
         assert dict(matplotlib.rcParams) == before
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
@@ -195,8 +194,8 @@ def test_pictures_grow_with_the_sentence(tmp_path):
     sizes = []
     for length in (5, 60):
         tokens = ["▁Haus"] * length
-        maps = {"decoder/0/cross": random_map(1, length, length)}
-        attention_pictures.save_attention(maps, tokens, tokens, tmp_path / "a.png")
+        maps = one_map(length, length)
+        save_attention(maps, tokens, tokens, tmp_path / "a.png")
         sizes.append(png_size(tmp_path / "a.png"))
     assert sizes[1][0] > sizes[0][0] and sizes[1][1] > sizes[0][1]
     assert min(sizes[-1]) >= 60 * 0.2 * 150
@@ -257,7 +256,7 @@ def test_labels_are_large_enough_and_neither_cut_off_nor_overlapping(tmp_path, m
 
     monkeypatch.setattr(Figure, "savefig", check)
     title = {"name": "a name that is rather longer than some of the pictures below it are wide"}
-    attention_pictures.save_attention(maps, source, target, tmp_path / "a.png", **title, **ALL)
+    save_attention(maps, source, target, tmp_path / "a.png", **title, **ALL)
     assert checked == [num_layers * num_heads + 1]
 
 
@@ -287,13 +286,13 @@ def square_font(path, family, characters):
 def test_a_character_is_drawn_by_any_font_that_has_it(tmp_path, only_dejavu, capfd):
     """This holds also for a font installed after matplotlib has made its list of fonts."""
     tokens = ["a漢", "字b"]
-    maps = {"decoder/0/cross": random_map(1, 2, 2)}
-    attention_pictures.save_attention(maps, tokens, tokens, tmp_path / "boxes.png")
+    maps = one_map(2, 2)
+    save_attention(maps, tokens, tokens, tmp_path / "boxes.png")
     assert "no installed font has: 漢字; install" in capfd.readouterr().err
     square_font(tmp_path / "squares.ttf", "Square Han", "漢字")
     only_dejavu.append(str(tmp_path / "squares.ttf"))
     for ending in MAGIC:
-        attention_pictures.save_attention(maps, tokens, tokens, tmp_path / f"drawn{ending}")
+        save_attention(maps, tokens, tokens, tmp_path / f"drawn{ending}")
     assert capfd.readouterr().err == ""
     boxes, drawn = (tmp_path / f"{name}.png" for name in ("boxes", "drawn"))
     assert boxes.read_bytes() != drawn.read_bytes()
@@ -304,19 +303,18 @@ def test_a_character_is_drawn_by_any_font_that_has_it(tmp_path, only_dejavu, cap
 
 def test_one_line_names_the_fonts_of_characters_that_no_font_has(tmp_path, only_dejavu, capfd):
     tokens = ["日本語", "本", "नमस्ते", "é", "🤖", "\u3000"]
-    maps = {"decoder/0/cross": random_map(1, 6, 6)}
+    maps = one_map(6, 6)
     # An .svg holds the text itself, so nothing is printed.
     assert "日本語" in draw_svg(tmp_path, maps, tokens, tokens)
     assert capfd.readouterr().err == ""
     for _ in range(2):
-        attention_pictures.save_attention(maps, tokens, tokens, tmp_path / "a.png", dpi=72)
+        save_attention(maps, tokens, tokens, tmp_path / "a.png", dpi=72)
     (line,) = capfd.readouterr().err.splitlines()
     assert "no installed font has: 日本語नमस्ते🤖; install" in line and "write an .svg" in line
 
 
 def test_control_characters_are_spelled_out(tmp_path):
-    maps = {"decoder/0/cross": random_map(1, 2, 2)}
-    texts = draw_svg(tmp_path, maps, ["a\x0b", "\ud800"], ["\u202eb", "\uffff"])
+    texts = draw_svg(tmp_path, one_map(2, 2), ["a\x0b", "\ud800"], ["\u202eb", "\uffff"])
     assert {r"a\x0b", r"\ud800", r"\u202eb", r"\uffff"} <= {*texts}
 
 
@@ -328,9 +326,9 @@ def test_a_matplotlib_that_cannot_order_text_says_so_once(tmp_path, monkeypatch,
 
     if HAS_SHAPING:
         monkeypatch.delattr(ft2font, "__libraqm_version__")
-    maps = {"decoder/0/cross": random_map(1, 2, 2)}
+    maps = one_map(2, 2)
     for tokens in (["a", "b"], ["שלום", "b"], ["b", "שלום"]):
-        attention_pictures.save_attention(maps, tokens, tokens, tmp_path / "a.png")
+        save_attention(maps, tokens, tokens, tmp_path / "a.png")
     (line,) = capfd.readouterr().err.splitlines()
     assert "right-to-left text" in line and "install 3.11" in line
     assert "שלום" in draw_svg(tmp_path, maps, tokens, tokens)
@@ -338,15 +336,15 @@ def test_a_matplotlib_that_cannot_order_text_says_so_once(tmp_path, monkeypatch,
 
 def test_a_png_that_would_be_huge_is_drawn_coarser_as_long_as_it_is_legible(tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "_MAX_PIXELS", 200_000)
-    maps = {"decoder/0/cross": random_map(1, 7, 8)}
-    attention_pictures.save_attention(maps, SOURCE, TARGET, tmp_path / "a.png", dpi=300)
+    maps = one_map()
+    save_attention(maps, SOURCE, TARGET, tmp_path / "a.png", dpi=300)
     width, height = png_size(tmp_path / "a.png")
     assert 150_000 < width * height <= 200_000
     monkeypatch.setattr(figures, "_MAX_PIXELS", 10_000)
     with pytest.raises(ValueError, match="too large"):
-        attention_pictures.save_attention(maps, SOURCE, TARGET, tmp_path / "b.png")
+        save_attention(maps, SOURCE, TARGET, tmp_path / "b.png")
     assert not (tmp_path / "b.png").exists()
-    attention_pictures.save_attention(maps, SOURCE, TARGET, tmp_path / "a.pdf")
+    save_attention(maps, SOURCE, TARGET, tmp_path / "a.pdf")
 
 
 # Links made by people
@@ -358,7 +356,7 @@ GOLD = parse_gold("0-0 1-1 2p1", "gold")
 
 def frames_of(path, **options):
     """Draws an .svg; returns the style and the upper left corner of all of its frames."""
-    attention_pictures.save_attention(MAPS, *PAIR, path, **options)
+    save_attention(MAPS, *PAIR, path, **options)
     frames = []
     for element in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}path"):
         style = element.get("style", "")
@@ -394,7 +392,5 @@ def test_every_link_has_a_frame_on_every_panel_and_one_in_the_key(tmp_path):
 def test_links_that_cannot_be_marked_are_refused(tmp_path, links, options, message):
     maps = {**MAPS, "encoder/0/self": np.full((1, 4, 4), 0.25)}
     with pytest.raises(ValueError, match=message):
-        attention_pictures.save_attention(
-            maps, *PAIR, tmp_path / "a.svg", gold=parse_gold(links, "gold"), **options
-        )
+        save_attention(maps, *PAIR, tmp_path / "a.svg", gold=parse_gold(links, "gold"), **options)
     assert not list(tmp_path.iterdir())
