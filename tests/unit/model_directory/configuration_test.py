@@ -31,15 +31,13 @@ CONFIG = {
 }
 
 
-def test_a_configuration_of_another_version_is_refused_by_name(tmp_path):
+def test_another_version_is_refused_by_name_and_an_option_added_since_has_its_default(
+    tmp_path, monkeypatch
+):
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**CONFIG, "format": 2}))
     with pytest.raises(UserError, match="another version of nmt_zoo; train again or use that"):
         read_configuration(path)
-
-
-def test_an_option_that_was_registered_after_the_run_has_its_default(tmp_path, monkeypatch):
-    path = tmp_path / "config.json"
     path.write_text(json.dumps(CONFIG))
     for table, value in ((options.BY_NAME, options.BY_NAME["seed"]), (options.DEFAULTS, 7)):
         monkeypatch.setitem(table, "mine", value)
@@ -62,18 +60,6 @@ def directory(template, tmp_path):
     return ModelDirectory(shutil.copytree(template, tmp_path / "m"))
 
 
-def test_a_second_run_in_a_new_directory_is_told_of_the_first(directory):
-    before = directory.config_path.read_bytes()
-    with pytest.raises(UserError, match="another run has just begun here"):
-        ModelDirectory(directory.path).start(CONFIG, directory.tokenizer())
-    assert directory.config_path.read_bytes() == before
-
-
-def edit(directory, **changes):
-    config = json.loads(directory.config_path.read_text())
-    directory.config_path.write_text(json.dumps({**config, **changes}))
-
-
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
@@ -84,13 +70,16 @@ def edit(directory, **changes):
     ],
 )
 def test_a_model_that_cannot_be_is_refused_before_it_is_built(directory, settings, expected):
-    edit(directory, settings={**SETTINGS, **settings})
+    directory.config_path.write_text(json.dumps({**CONFIG, "settings": {**SETTINGS, **settings}}))
     with pytest.raises(UserError, match=f"^{directory.config_path}: .*{expected}"):
         directory.load()
 
 
-def test_a_changed_byte_of_a_vocabulary_is_noticed(directory):
-    config = json.loads(directory.config_path.read_text())
+def test_a_changed_byte_of_a_vocabulary_or_a_second_run_is_noticed(directory):
+    before = directory.config_path.read_bytes()
+    with pytest.raises(UserError, match="another run has just begun here"):
+        ModelDirectory(directory.path).start(CONFIG, directory.tokenizer())
+    assert directory.config_path.read_bytes() == before
     for path in (directory.path / "tokenizer").iterdir():
         whole = path.read_bytes()
         path.write_bytes(whole.replace(b"c", b"x"))
@@ -100,7 +89,7 @@ def test_a_changed_byte_of_a_vocabulary_is_noticed(directory):
         with pytest.raises(UserError, match=f"^{path}: no such file"):
             directory.load()
         path.write_bytes(whole)
-    assert directory.load()[2]["vocabulary_crc32"] == config["vocabulary_crc32"]
+    assert directory.load()[2]["vocabulary_crc32"] == json.loads(before)["vocabulary_crc32"]
 
 
 @pytest.mark.parametrize(

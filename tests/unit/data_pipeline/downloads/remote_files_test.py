@@ -117,6 +117,31 @@ def test_a_beginning_that_does_not_fit_is_thrown_away(server, folder, beginning,
     assert [request.range for request in server.requests] == ranges
 
 
+def test_a_missing_file_is_had_from_the_next_address_or_from_a_mirror(server, folder, capsys):
+    """The folder of downloads of another machine is a mirror."""
+    bad = ["no address at all", "http://host:port/x.bin", "http://a b/x.bin"]
+    addresses = [f"{server.url}/gone/x.bin", *bad, f"{server.url}/a/x.bin"]
+    assert_arrives(folder, remote(*addresses)).unlink()
+    said = capsys.readouterr().err
+    assert "/gone/x.bin: HTTP status 404" in said and "trying again" not in said
+    server.files["/copy/corpus/x.bin"] = DATA
+    file = remote(addresses[-1])
+    for mirror in (f"{server.url}/copy", f"{server.url}/copy/", f"{server.url}/empty"):
+        assert_arrives(folder, file, mirror=mirror).unlink()
+    paths = [request.path for request in server.requests]
+    assert paths[:2] == ["/gone/x.bin", "/a/x.bin"]
+    assert paths[2:] == [*["/copy/corpus/x.bin"] * 2, "/empty/corpus/x.bin", "/a/x.bin"]
+
+
+def test_offline_names_all_that_is_missing_and_asks_nobody(server, folder):
+    files = [remote(f"{server.url}/a/x.bin"), remote("http://y")._replace(path="other/y.tgz")]
+    with pytest.raises(UserError, match="--offline") as e:
+        fetch(folder, *files, offline=True)
+    for wanted in ("corpus/x.bin", f"{server.url}/a/x.bin", "other/y.tgz"):
+        assert wanted in str(e.value)
+    assert server.requests == [] and not folder.exists()
+
+
 SUMS = [hashlib.sha256(data).hexdigest() for data in (bytes(len(DATA)), DATA)]
 
 
@@ -139,15 +164,6 @@ def test_of_other_bytes_no_more_are_taken_than_the_known_size_and_nothing_is_lef
     assert left_in(folder) == [] and len(server.requests) == 1
 
 
-def test_a_missing_file_is_had_from_the_next_address(server, folder, capsys):
-    bad = ["no address at all", "http://host:port/x.bin", "http://a b/x.bin"]
-    addresses = [f"{server.url}/gone/x.bin", *bad, f"{server.url}/a/x.bin"]
-    assert_arrives(folder, remote(*addresses))
-    assert [request.path for request in server.requests] == ["/gone/x.bin", "/a/x.bin"]
-    said = capsys.readouterr().err
-    assert "/gone/x.bin: HTTP status 404" in said and "trying again" not in said
-
-
 def test_every_address_and_what_to_do_is_in_the_error(server, folder, capsys):
     """What a server says does not command the terminal."""
     server.faults["/gone/x.bin"] = [(404, "\x1b[31mEVIL\x9b1m" + 500 * "!")]
@@ -165,25 +181,6 @@ def test_a_busy_server_is_asked_again_after_ever_longer_waits(server, folder, ca
     assert_arrives(folder, remote(f"{server.url}/a/x.bin"), delay=1e-3, attempts=4)
     waits = re.findall(r"HTTP status (\d+).*again in (\S+) s", capsys.readouterr().err)
     assert waits == [("503", "0.001"), ("429", "0.002"), ("500", "0.004")]
-
-
-def test_the_folder_of_downloads_of_another_machine_is_a_mirror(server, folder):
-    server.files["/copy/corpus/x.bin"] = DATA
-    file = remote(f"{server.url}/a/x.bin")
-    for mirror in (f"{server.url}/copy", f"{server.url}/copy/", f"{server.url}/empty"):
-        assert_arrives(folder, file, mirror=mirror).unlink()
-    paths = [request.path for request in server.requests]
-    assert paths == [*["/copy/corpus/x.bin"] * 2, "/empty/corpus/x.bin", "/a/x.bin"]
-
-
-def test_offline_names_all_that_is_missing_and_asks_nobody(server, folder):
-    files = [remote(f"{server.url}/a/x.bin"), remote("http://y")._replace(path="other/y.tgz")]
-    with pytest.raises(UserError, match="--offline") as e:
-        fetch(folder, *files, offline=True)
-    for wanted in ("corpus/x.bin", f"{server.url}/a/x.bin", "other/y.tgz"):
-        assert wanted in str(e.value)
-    assert server.requests == []
-    assert not folder.exists()
 
 
 def test_a_full_disk_keeps_what_has_arrived_and_two_processes_do_not_write_one_file(

@@ -47,6 +47,12 @@ def test_a_resumed_epoch_has_the_batches_of_one_that_was_never_stopped(tokenizer
     assert same_batches(batches(whole, 0), of_epochs[0])
     sums = [sum(int(batch["source_ids"].sum()) for batch in epoch) for epoch in of_epochs]
     assert len(set(sums)) == 3
+    dropout = epochs(tokenizer, corpus, tmp_path)
+    sampled = sum(side.ids.size for side in dropout.corpus_of(0))
+    share = sampled / sum(side.ids.size for side in corpus)
+    assert share > 1 and f"BPE-dropout: {share:.2f} times" in dropout.describe(tokenizer)[-1]
+    without = Epochs(corpus, Batching(MAX_TOKENS), 1)
+    assert without.corpus_of(0) is corpus and without.begin(3, 1)[0] is corpus
 
 
 @pytest.mark.parametrize("static", [False, True])
@@ -57,7 +63,7 @@ def test_no_batch_is_larger_than_allowed_and_every_sentence_is_whole(
     if static:
         of.batching = of.batching._replace(longest=60)  # Any epoch may have such a sentence.
     shapes = set()
-    for epoch in range(4):
+    for epoch in range(2):
         texts = []
         for batch in batches(of, epoch):
             source, target = batch["source_ids"], batch["target_ids"]
@@ -78,15 +84,3 @@ def test_an_error_while_the_next_epoch_is_encoded_is_raised_where_the_epoch_begi
     of.begin(1, 1)
     with pytest.raises(UserError, match="cannot be written"):
         of.begin(2, 1)
-
-
-def test_without_dropout_every_epoch_has_the_corpus_itself(corpus):
-    of = Epochs(corpus, Batching(MAX_TOKENS), 1)
-    assert of.corpus_of(0) is corpus and of.begin(3, 1)[0] is corpus
-
-
-def test_the_description_says_how_many_more_tokens_there_are(tokenizer, corpus, tmp_path):
-    of = epochs(tokenizer, corpus, tmp_path)
-    sampled = sum(side.ids.size for side in of.corpus_of(0))
-    share = sampled / sum(side.ids.size for side in corpus)
-    assert share > 1 and f"BPE-dropout: {share:.2f} times" in of.describe(tokenizer)[-1]

@@ -91,9 +91,7 @@ def test_links_are_the_most_probable_or_those_above_a_threshold(target_end):
     words, sentences = random_index(count=40, longest=4, target_end=target_end)
     estimate = random_estimate(words, random_jumps())
     posteriors = textbook.soft_alignments(words, estimate)
-    links = dict.fromkeys([None, 0.1, 0.4])
-    for threshold in links:
-        links[threshold] = list(posterior_links(words, estimate, threshold=threshold))
+    links = {t: list(posterior_links(words, estimate, threshold=t)) for t in (None, 0.1, 0.4)}
     for number, (soft, (source, target)) in enumerate(zip(posteriors, sentences, strict=True)):
         positions = range(len(target) - target_end)
         for threshold in (0.1, 0.4):
