@@ -36,19 +36,16 @@ def flags_of(script):
         return {*FLAGS, "help"}
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_flag_of_a_command_exists(name):
-    commands = re.findall(r"(\w+)\.py((?:[^\n`]|\\\n)*)", COMMANDS[name].replace("\\\n", " "))
-    for script, rest in commands:
+@pytest.mark.parametrize("name", {**TEXTS, **TASKS})
+def test_every_flag_of_a_command_and_in_the_text_exists(name):
+    text = {**TEXTS, **TASKS}[name]
+    commands = re.findall(r"(\w+)\.py((?:[^\n`]|\\\n)*)", text.replace("\\\n", " "))
+    for script, rest in commands if name in COMMANDS else ():
         if script in SCRIPTS:
             assert set(re.findall(r"--(\w+)", rest)) <= flags_of(script), script
-
-
-@pytest.mark.parametrize("name", [name for name in TEXTS if name != "benchmarks/README.md"])
-def test_every_flag_in_the_text_exists_somewhere(name):
     known = set().union(*map(flags_of, SCRIPTS)) | {"logdir"}
-    used = re.findall(r"`--(\w+)", TEXTS[name])
-    assert set(used) <= known
+    if name != "benchmarks/README.md":
+        assert set(re.findall(r"`--(\w+)", text)) <= known
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda p: p.stem)

@@ -8,7 +8,7 @@ from nmt_zoo.common.parallel import map_in_order
 
 
 @pytest.mark.parametrize("num_threads", [1, 2, 3])
-def test_results_come_in_order_and_few_items_are_read_ahead(num_threads):
+def test_results_and_errors_come_in_order_and_few_items_are_read_ahead(num_threads):
     read = []
 
     def items():
@@ -23,10 +23,7 @@ def test_results_come_in_order_and_few_items_are_read_ahead(num_threads):
     for i, found in enumerate(map_in_order(slow_if_even, items(), num_threads)):
         assert found == -i
         assert len(read) <= i + 2 * num_threads
-
-
-def test_an_error_comes_at_its_item():
-    results = map_in_order(lambda i: 1 // i, [1, 1, 0, 1], 2)
+    results = map_in_order(lambda i: 1 // i, [1, 1, 0, 1], num_threads)
     assert [next(results), next(results)] == [1, 1]
     with pytest.raises(ZeroDivisionError):
         next(results)

@@ -122,22 +122,14 @@ def test_several_corpora_stay_apart_in_a_folder_without_a_comma(tmp_path):
     assert len(pairs(one.splits["valid"])) == 5
 
 
-@pytest.mark.parametrize(
-    ("sizes", "error"),
-    [
-        ({"valid_size": 150, "test_size": 50}, r"a\.en: \d+ different .*too few to hold out 200"),
-        ({"valid_size": 0, "test_size": 400}, r"hold out 400; give a smaller --test_size$"),
-    ],
-)
-def test_too_little_text_is_an_error(tmp_path, sizes, error):
-    with pytest.raises(UserError, match=error):
-        hold_out(text(tmp_path), tmp_path / "out", **sizes)
-
-
-def test_a_corpus_of_which_nothing_is_left_is_an_error(tmp_path):
-    one = written(tmp_path, ["a sentence"], name="one")
-    whole = text(tmp_path, 60)
+def test_too_little_text_is_an_error(tmp_path):
+    one, whole = written(tmp_path, ["a sentence"], name="one"), text(tmp_path)
     joined = Split(*(f"{a},{b}" for a, b in zip(whole, one, strict=True)))
     count = len({source for source, target in pairs(joined) if source and target.strip()})
-    with pytest.raises(UserError, match=r"one\.en: all of its 1 lines are held out"):
-        hold_out(joined, tmp_path / "out", valid_size=count - 2)
+    for split, valid, test, error in (
+        (whole, 150, 50, r"a\.en: \d+ different .*too few to hold out 200"),
+        (whole, 0, 400, r"hold out 400; give a smaller --test_size$"),
+        (joined, count - 2, 0, r"one\.en: all of its 1 lines are held out"),
+    ):
+        with pytest.raises(UserError, match=error):
+            hold_out(split, tmp_path / "out", valid_size=valid, test_size=test)

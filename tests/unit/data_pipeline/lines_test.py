@@ -1,6 +1,7 @@
 """Text files of any size: the same lines as when read at once, whatever the blocks."""
 
 import random
+from functools import partial
 
 import pytest
 
@@ -85,7 +86,7 @@ def test_one_tsv_is_read_as_columns_under_whatever_names(tmp_path):
         assert list(open_target(split)) == ["ein Hund", "eine Katze"]
 
 
-def test_one_text_for_both_sides_is_refused_under_whatever_names(tmp_path):
+def test_one_text_for_both_sides_or_a_comma_without_a_name_is_refused(tmp_path):
     one, other = (str(written(tmp_path / name, b"a\n")) for name in "ab")
     (tmp_path / "soft").symlink_to(one)
     (tmp_path / "hard").hardlink_to(one)
@@ -95,12 +96,7 @@ def test_one_text_for_both_sides_is_refused_under_whatever_names(tmp_path):
         assert "\n" not in str(e.value)
         with pytest.raises(UserError, match="the same file for source and target"):
             open_split((f"{other},{one}", f"{one},{name}"))
-
-
-def test_a_comma_without_a_name_is_told(tmp_path):
-    path = str(written(tmp_path / "a", b"a\n"))
-    for side in (f"{path},", f",{path}", f"{path},,{path}"):
-        with pytest.raises(UserError, match="a comma without a file name on one side"):
-            open_split((side, side))
-        with pytest.raises(UserError, match="a comma without a file name on one side"):
-            open_target(("", side))
+    for side in (f"{one},", f",{one}", f"{one},,{one}"):
+        for read in (partial(open_split, (side, side)), partial(open_target, ("", side))):
+            with pytest.raises(UserError, match="a comma without a file name on one side"):
+                read()

@@ -1,6 +1,5 @@
 """Several corpora as one mixture: shares as asked for, and no pair left out."""
 
-import collections
 import itertools
 
 import numpy as np
@@ -29,11 +28,7 @@ def test_an_epoch_has_the_shares_asked_for_and_several_have_all_pairs_equally_of
         np.testing.assert_allclose(counts / sum(SIZES), shares, atol=1 / sum(SIZES))
         seen += np.bincount(rows, minlength=seen.size)
         assert all(np.ptp(seen[a:b]) <= 1 for a, b in itertools.pairwise(bounds))
-
-
-def test_seed_and_epoch_fix_the_pairs():
-    found = mixture(SIZES, "3,2,1")
     one = found.rows(1, 2)
     np.testing.assert_array_equal(one, found.rows(1, 2))
     for other in (found.rows(1, 3), found.rows(2, 2)):
-        assert collections.Counter(one.tolist()) != collections.Counter(other.tolist())
+        assert sorted(one.tolist()) != sorted(other.tolist())

@@ -59,10 +59,18 @@ def same_batches(one, other):
     )
 
 
-@pytest.mark.parametrize("seed", [None, 0])
-def test_every_pair_is_batched_once_ends_in_eos_and_only_padding_follows(corpus, seed):
-    found = arrays(batches(corpus, Batching(BUDGET), seed=seed))
-    expected = collections.Counter((tuple(s), tuple(t)) for s, t in pairs_of(corpus))
+@pytest.mark.parametrize(("seed", "mixed"), [(None, False), (0, False), (0, True)])
+def test_every_pair_is_batched_as_often_as_asked_ends_in_eos_and_only_padding_follows(
+    corpus, seed, mixed
+):
+    every = [(tuple(source), tuple(target)) for source, target in pairs_of(corpus)]
+    mix = mixture((20, len(every) - 20), "1,1") if mixed else None
+    found = arrays(batches(corpus, Batching(BUDGET, mixture=mix), seed=seed, epoch=2))
+    expected = (
+        collections.Counter(every[n] for n in mix.rows(0, 2))
+        if mixed
+        else collections.Counter(every)
+    )
     assert max(expected.values()) >= 2 and seen_pairs(found) == expected
     for batch in found:
         assert set(batch) == {"source_ids", "target_ids"}
@@ -103,14 +111,6 @@ def test_workers_see_every_pair_once_in_the_planned_shapes(corpus, longest, num_
     assert seen_pairs([batch for part in parts for batch in part]) == every
     tail = arrays(dataset_of(corpus, shares[-1], first_batch=4))
     assert same_batches(tail, parts[-1][4:])
-
-
-def test_mixture_is_batched_as_often_as_asked_for(corpus):
-    sizes = (20, corpus.num_pairs - 20)
-    found = mixture(sizes, "1,1")
-    pairs = seen_pairs(arrays(batches(corpus, Batching(BUDGET, mixture=found), seed=0, epoch=2)))
-    every = pairs_of(corpus)
-    assert pairs == collections.Counter(tuple(map(tuple, every[n])) for n in found.rows(0, 2))
 
 
 def test_a_corpus_may_have_more_than_2_to_the_31_tokens(tmp_path):

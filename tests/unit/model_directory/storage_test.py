@@ -1,6 +1,5 @@
 """Damaged files, full disks, folders that cannot be written, and two runs in one directory."""
 
-import contextlib
 import errno
 import itertools
 import json
@@ -142,13 +141,6 @@ def test_what_cannot_be_read_for_another_reason_is_not_set_aside(saved, error, m
     assert saved.best_state() is None and not saved.best_path.exists()
 
 
-def test_there_is_always_a_checkpoint_before_the_newest(tmp_path):
-    directory = ModelDirectory(tmp_path)
-    for step, expected in ((4, [4]), (6, [4, 6]), (8, [6, 8]), (12, [8, 12])):
-        directory.save_checkpoint(ARRAYS, {"step": step}, keep=1, every=4)
-        assert directory.checkpoint_steps() == expected
-
-
 def test_a_full_disk_leaves_what_was_there_and_nothing_half_written(saved, full_disk):
     files = set(saved.path.rglob("*"))
     for free_bytes in (0, 100, 800):
@@ -156,6 +148,9 @@ def test_a_full_disk_leaves_what_was_there_and_nothing_half_written(saved, full_
             saved.save_checkpoint(ARRAYS, {"step": 16}, keep=3, every=4)
         assert set(saved.path.rglob("*")) == files
     assert saved.restore_newest(fresh_variables()) == {"step": 12}
+    for step, expected in ((14, [12, 14]), (15, [12, 14, 15]), (16, [15, 16])):
+        saved.save_checkpoint(ARRAYS, {"step": step}, keep=1, every=4)
+        assert saved.checkpoint_steps() == expected
     saved.append_metrics(RECORDS[0])
     before = saved.metrics_path.read_bytes()
     with full_disk(len(before) + 5), pytest.raises(UserError, match="make room"):
@@ -212,25 +207,12 @@ def test_a_line_that_is_no_record_is_named_also_at_the_end(tmp_path):
             read_records(path)
 
 
-@contextlib.contextmanager
-def read_only_folder():
-    """Makes a folder that this process cannot write into, even if it runs as superuser."""
+def test_a_read_only_folder_is_one_line():
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o555)
-    root = os.geteuid() == 0
+    directory, user = ModelDirectory(folder), os.geteuid()
+    os.seteuid(65534 if user == 0 else user)  # A superuser could write.
     try:
-        if root:
-            os.seteuid(65534)
-        yield folder
-    finally:
-        if root:
-            os.seteuid(0)
-        shutil.rmtree(folder)
-
-
-def test_a_read_only_folder_is_one_line():
-    with read_only_folder() as folder:
-        directory = ModelDirectory(folder)
         for write in (
             directory.lock.acquire,
             lambda: directory.append_metrics({"step": 1}),
@@ -239,6 +221,9 @@ def test_a_read_only_folder_is_one_line():
             with pytest.raises(UserError, match=f"{folder}.*cannot be written"):
                 write()
         assert not list(folder.iterdir())
+    finally:
+        os.seteuid(user)
+        shutil.rmtree(folder)
 
 
 def test_the_lock_of_a_killed_process_is_free(tmp_path, request, capsys):

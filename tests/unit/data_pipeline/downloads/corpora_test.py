@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -62,32 +61,31 @@ def test_wmt14_becomes_plain_files_and_the_report_counts_every_pair(wmt14, tmp_p
     assert "1 entities undone" in printed
 
 
-def test_what_was_made_is_used_again_also_for_the_other_direction(wmt14, web_server, tmp_path):
+def test_what_was_made_is_used_again_or_made_anew_if_damaged_or_of_other_rules(
+    wmt14, web_server, tmp_path
+):
     splits = make(wmt14, tmp_path)
-    reverse = publish(DATASETS["wmt14_de_en"], WMT14, web_server)
-    web_server.requests.clear()
-    reverse.prepare(tmp_path / "reverse", Downloads(tmp_path / "downloads"))
-    assert made(tmp_path / "reverse") == {
-        **WMT14_MADE,
-        "test.de": "Eins\nF & A\nzwei Zeilen\n",
-        "test.en": "One\nQ&A\ntwo lines\n",
-    }
-    shutil.rmtree(tmp_path / "downloads")
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "corpus").iterdir()}
-    assert make(wmt14, tmp_path, offline=True) == splits
-    assert web_server.requests == []
-    assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "corpus").iterdir()}
-
-
-def test_what_is_not_whole_or_of_other_rules_is_made_anew(wmt14, tmp_path):
-    make(wmt14, tmp_path)
     texts = made(tmp_path / "corpus")
+    web_server.requests.clear()
     for name in ("train.de", "report.json"):
         path = tmp_path / "corpus" / name
         for change in (path.unlink, lambda path=path: path.write_bytes(path.read_bytes()[:-3])):
             change()
             make(wmt14, tmp_path, offline=True)
             assert made(tmp_path / "corpus") == texts
+    reverse = publish(DATASETS["wmt14_de_en"], WMT14, web_server)
+    reverse.prepare(tmp_path / "reverse", Downloads(tmp_path / "downloads"))
+    assert made(tmp_path / "reverse") == {
+        **WMT14_MADE,
+        "test.de": "Eins\nF & A\nzwei Zeilen\n",
+        "test.en": "One\nQ&A\ntwo lines\n",
+    }
+    (tmp_path / "downloads").rename(tmp_path / "away")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "corpus").iterdir()}
+    assert make(wmt14, tmp_path, offline=True) == splits
+    assert web_server.requests == []
+    assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "corpus").iterdir()}
+    (tmp_path / "away").rename(tmp_path / "downloads")
     make(wmt14._replace(filters=False), tmp_path, offline=True)
     assert made(tmp_path / "corpus")["train.en"].count("\n") == 8
 
