@@ -82,7 +82,7 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture(scope="module")
 def trained(request, folder, corpus):
     preset = request.param
-    steps = 60 if rate_flags(preset) else 16  # Iterations over the whole text learn faster.
+    steps = 30 if rate_flags(preset) else 12  # Iterations over the whole text learn faster.
     flags = [*corpus, *small_flags(preset), *rate_flags(preset), *QUICK]
     flags += [f"--max_steps={steps}", f"--eval_every_steps={steps}"]
     return Trained(preset, folder / preset, flags, steps, train(folder, preset, *flags).err)

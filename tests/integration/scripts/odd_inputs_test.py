@@ -204,7 +204,7 @@ def place(folder, corpus, transformer):
     os.mkfifo(folder / "pipe")
     os.symlink("loop", folder / "loop")
     shutil.copytree(transformer, folder / "m")
-    train(folder, "i", *corpus, "--model=ibm1", "--max_steps=1")
+    train(folder, "i", *corpus, "--model=ibm1", "--max_steps=1", "--bleu_lines=0")
     return folder
 
 
