@@ -23,7 +23,7 @@ from nmt_zoo.models.transformer_simple import SimpleTransformer
 from nmt_zoo.models.word_attention import WordAttention
 from nmt_zoo.training.ways.gradient.adam import FusedAdam
 from nmt_zoo.training.ways.gradient.gradient import Gradient
-from tests.unit.models.layers_test import close, ids
+from tests.unit.models.layers_test import close, ids, stepped
 
 PAD, BOS, EOS = 0, 2, 3
 TARGET_VOCAB = 13
@@ -264,19 +264,6 @@ def logits_of(model, source_ids=SOURCE, target_ids=TARGET, **more):
         return model.logits(ids(source_ids), target_in(target_ids)).numpy()
     inputs = {"source_ids": ids(source_ids), "target_in_ids": target_in(target_ids)}
     return model(inputs, **more).numpy()
-
-
-def stepped(model, source_ids, target_in_ids):
-    """Feeds the given tokens one by one to a model or its `Graphs`; returns each `StepOutput`."""
-    length = target_in_ids.shape[1]
-    context = model.encode(ids(source_ids))
-    state = model.initial_state(context)
-    outputs = []
-    for step in range(length):
-        tokens = ids(target_in_ids[:, step])
-        outputs.append(model.decode_step(tokens, ids(step), state, context))
-        state = outputs[-1].state
-    return outputs
 
 
 def select(tree, rows):

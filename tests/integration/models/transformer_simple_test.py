@@ -11,6 +11,7 @@ from tests.unit.models.layers_test import (
     part,
     random_model,
     softmax,
+    stepped,
     weights_of,
 )
 
@@ -69,12 +70,7 @@ def test_positions_beyond_the_last_share_its_vector():
             values = np.concatenate([values, values[-1:].repeat(5, axis=0)])
         long.assign(values)
     close(logits_of(model, SOURCE, TARGET), logits_of(longest, SOURCE, TARGET))
-    context = model.encode(ids(SOURCE))
-    state = model.initial_state(context)
-    target_in_ids = models.shift_right(ids(TARGET), BOS)
-    for step in range(5):
-        output = model.decode_step(target_in_ids[:, step], step, state, context)
-        state = output.state
+    output = stepped(model, SOURCE, models.shift_right(ids(TARGET), BOS))[-1]
     close(output.logits, logits_of(model, SOURCE, TARGET)[:, -1])
 
 

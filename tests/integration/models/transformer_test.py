@@ -10,8 +10,8 @@ import tensorflow as tf
 from nmt_zoo import models
 from nmt_zoo.models.layers.embeddings import PositionalEncoding, sinusoidal_positions
 from nmt_zoo.models.layers.transformer_layers import Decoder, Encoder, distinct
-from tests.integration.models.contract_test import randomised, stepped
-from tests.unit.models.layers_test import close, logits_of
+from tests.integration.models.contract_test import randomised
+from tests.unit.models.layers_test import close, logits_of, stepped
 
 SMALL = {"num_encoder_layers": 1, "num_decoder_layers": 1, "width": 16, "num_heads": 2}
 SMALL |= {"ffn_width": 24, "norm": "pre"}

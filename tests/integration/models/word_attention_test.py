@@ -9,15 +9,9 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo import models
-from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
-from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
-from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.models.word_attention import HIDDEN_SCORE, _log_mixture
-from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
 from nmt_zoo.training.ways.gradient.gradient import Gradient
-from nmt_zoo.training.ways.preparation import LengthPlan, WordTable
 from tests.unit.models.layers_test import close, ids, logits_of, random_model, softmax, weights_of
-from tests.unit.training.expectation_maximisation import textbook
 
 PAD, EOS = 0, 3
 SOURCE = np.array([[5, 9, 4, 10, 3], [8, 6, 3, 0, 0], [3, 0, 0, 0, 0]], np.int32)
@@ -167,29 +161,6 @@ def test_attention_ibm1_lets_source_words_add_up():
         assert best_word(model, source_ids) == word
         close(probabilities(model, source_ids)[[word, EOS]], [0.5, 0.5], 0.05)
     assert nll < 10 * np.log(2) * 1.02
-
-
-@pytest.mark.slow
-def test_attention_translates_what_a_table_of_words_cannot():
-    """A table has one distribution for a word in all contexts; here "por qué" is most frequent."""
-    corpus = textbook.corpus_of([([POR, QUE], [WHY])] * 3 + [([POR], [FOR]), ([QUE], [WHAT])])
-    prepared = WordTable(corpus)
-    table = models.create("ibm1", 7, 7, **prepared.sizes)
-    prepared.fill(table)
-    way = ExpectationMaximisation([table], prepared.text)
-    for _ in range(50):
-        way.step(None)
-    attention, _ = learned("attention_ibm1")
-    LengthPlan(corpus).fill(attention)
-
-    spanish = WordVocabulary([*SPECIALS, "por", "qué", "y"])
-    english = WordVocabulary([*SPECIALS, "why", "for", "what"])
-    found = {}
-    for name, model in (("attention", attention), ("table", table)):
-        translator = Translator.of(model, Tokenizer("word", spanish, english))
-        best = translator.translate(["por qué", "por", "qué"])
-        found[name] = [translations[0].text for translations in best]
-    assert found == {"attention": ["why", "for", "what"], "table": ["why", "why", "why"]}
 
 
 @pytest.mark.slow

@@ -101,6 +101,7 @@ def test_scores_are_the_weighted_sums_of_both_models(fused):
     assert len({*map(tuple, maps)}) == 1 and fused.has_alignment
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_the_search_finds_the_highest_sum_of_all(fused):
     limit = 3
     hypotheses = traced_search(fused, limit, beam_size=160, alpha=0.0)(SOURCE)

@@ -191,6 +191,19 @@ def logits_of(model, source_ids, target_ids):
     return model(inputs).numpy()
 
 
+def stepped(model, source_ids, target_in_ids):
+    """Feeds the given tokens one by one to a model; returns each `StepOutput`."""
+    length = target_in_ids.shape[1]
+    context = model.encode(ids(source_ids))
+    state = model.initial_state(context)
+    outputs = []
+    for step in range(length):
+        tokens = ids(target_in_ids[:, step])
+        outputs.append(model.decode_step(tokens, ids(step), state, context))
+        state = outputs[-1].state
+    return outputs
+
+
 # Scaled dot-product attention
 
 

@@ -11,6 +11,7 @@ from nmt_zoo.models import SettingError, shift_right
 from nmt_zoo.models.ngram import IMPOSSIBLE, NgramLanguageModel
 from tests.ngrams import VOCAB, model_of, random_text
 from tests.tiny import traced_search
+from tests.unit.models.layers_test import stepped
 
 PAD, UNK, BOS, EOS = range(4)
 SOURCE = tf.constant([[5, 6, EOS], [7, EOS, PAD], [4, 4, EOS]])
@@ -27,22 +28,13 @@ def call(model, target_ids=TARGET):
     return model({"source_ids": SOURCE, "target_in_ids": shift_right(target_ids, BOS)})
 
 
-def stepped(model, target_in_ids):
-    context = model.encode(SOURCE)
-    state = model.initial_state(context)
-    for step in range(target_in_ids.shape[1]):
-        output = model.decode_step(target_in_ids[:, step], step, state, context)
-        state = output.state
-        yield output
-
-
 def test_steps_sentences_and_look_ups_are_one_distribution_without_what_is_never_predicted(model):
     log_probs = call(model).numpy()
     probabilities = np.exp(log_probs)
     np.testing.assert_allclose(probabilities.sum(-1), 1, atol=1e-6)
     assert not probabilities[..., [PAD, BOS]].any() and (log_probs >= IMPOSSIBLE).all()
     assert (np.delete(probabilities, [PAD, BOS], axis=-1) > 0).all()
-    steps = list(stepped(model, shift_right(TARGET, BOS)))
+    steps = stepped(model, SOURCE, shift_right(TARGET, BOS))
     np.testing.assert_allclose(np.stack([step.logits for step in steps], 1), log_probs, atol=1e-6)
     expected = np.take_along_axis(log_probs, TARGET.numpy()[..., None], -1)[..., 0]
     real = TARGET.numpy() != PAD
@@ -63,6 +55,7 @@ def test_an_unseen_context_leaves_the_word_to_the_shorter_one():
     assert np.abs(seen - shorter).max() > 0.01
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_search_finds_the_most_probable_sentence(model):
     found = traced_search(model, limit=3, beam_size=8, alpha=0.0, emit_unknowns=True)(SOURCE)
     np.testing.assert_array_equal(found.ids[0], found.ids[1])

@@ -18,6 +18,7 @@ from tests.ngrams import VOCAB, model_of, random_text
 from tests.tiny import traced_search
 
 PAD, UNK, BOS, EOS = range(4)
+pytestmark = pytest.mark.usefixtures("eagerly")
 SOURCE_VOCAB = 8
 SOURCE = tf.constant([[5, 6, 4, EOS], [7, EOS, PAD, PAD], [4, 4, UNK, EOS]])
 EVERY_WORD = {"num_translations": VOCAB, "num_frequent": VOCAB}
@@ -75,7 +76,6 @@ def narrow(channel, language_model):
     return model, traced_search(model, limit=8, alpha=0.0)
 
 
-@pytest.mark.usefixtures("eagerly")
 def test_every_given_translation_has_the_score_of_both_models(narrow):
     model, search = narrow
     score = make_scorer(model)
@@ -92,7 +92,6 @@ def test_every_given_translation_has_the_score_of_both_models(narrow):
     np.testing.assert_allclose(tf.reduce_sum(sums, 1), best.log_probs[:, 0], rtol=1e-4)
 
 
-@pytest.mark.usefixtures("eagerly")
 def test_words_that_are_asked_for_are_considered(channel, language_model):
     model = NoisyChannel(channel, language_model, num_translations=1, num_frequent=1)
     source = without_padding(SOURCE[0].numpy())
@@ -109,7 +108,6 @@ def test_words_that_are_asked_for_are_considered(channel, language_model):
         np.testing.assert_allclose(log_prob, bayes(model, source, [ids])[0], rtol=1e-4)
 
 
-@pytest.mark.usefixtures("eagerly")
 def test_neighbours_and_padding_change_nothing(narrow):
     _, search = narrow
     together = search(tf.pad(SOURCE, [[0, 0], [0, 2]]))

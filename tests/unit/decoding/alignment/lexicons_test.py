@@ -60,6 +60,12 @@ def test_a_table_has_the_probabilities_of_the_model(preset, tokenizer, monkeypat
     monkeypatch.setattr(lexicons, "_CELLS", 3 * len(tokenizer.target))  # Three rows at a time.
     model = make_model(preset, tokenizer)
     entries = table_entries(model, tokenizer, threshold=0.0)
+    even = 1 / len(tokenizer.target)
+    for threshold, given in ((even, {"threshold": even}), (0.01, {})):  # Best words first.
+        found = table_entries(model, tokenizer, **given)
+        assert found == sorted(found, key=lambda entry: (entry[0], -entry[2]))
+        assert found == [entry for entry in entries if entry[2] > threshold]
+        assert found and (len(found) < len(entries) or not given)
     end = SPECIALS[EOS_ID]
     assert [entry[0] for entry in entries[:: len(WORDS) + 1]] == [end, *sorted(WORDS)]
     assert len(entries) == (len(WORDS) + 1) ** 2
@@ -76,17 +82,6 @@ def test_a_table_has_the_probabilities_of_the_model(preset, tokenizer, monkeypat
     if preset != "hmm_alignment":
         means = np.exp(model.score(*pairs).numpy()[:, 0])
         np.testing.assert_allclose((found + null[target_ids]) / 2, means, rtol=1e-4)
-
-
-@pytest.mark.parametrize("preset", TABLES)
-def test_a_table_is_written_above_its_threshold_best_words_first(preset, tokenizer):
-    model = make_model(preset, tokenizer)
-    even = 1 / len(tokenizer.target)
-    entries = table_entries(model, tokenizer, threshold=even)
-    assert entries == sorted(entries, key=lambda entry: (entry[0], -entry[2]))
-    everything = table_entries(model, tokenizer, threshold=0.0)
-    assert entries == [entry for entry in everything if entry[2] > even] != everything
-    assert table_entries(model, tokenizer) == [e for e in everything if e[2] > 0.01]
 
 
 def test_a_word_that_was_not_there_in_training_is_left_out(tokenizer, capsys):

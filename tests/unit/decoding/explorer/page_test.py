@@ -1,6 +1,5 @@
 """Tests of the data and of the page that the explorer draws."""
 
-import base64
 import json
 
 import numpy as np
@@ -22,26 +21,16 @@ def model():
     weights = np.random.default_rng(1).dirichlet(np.ones(4), size=(2, 3)).astype(np.float32)
     tokens = ["▁Hal", "lo", HOSTILE, "</s>"], ["▁Good", "▁day", "</s>"]
     maps = {"decoder/0/cross": weights}
-    return model_data("a model", (HOSTILE, "Good day"), tokens, maps), weights
-
-
-def test_the_page_holds_every_weight_to_two_digits(model):
-    found = data_of(explorer_page({"models": [model[0]]}, "title"))["models"][0]
-    packed = found["maps"]["decoder/0/cross"]
-    data = np.frombuffer(base64.b64decode(packed["weights"]), np.uint8)
-    weights = (data.reshape(packed["shape"]) / 255.0) ** 2
-    np.testing.assert_allclose(weights, model[1], atol=0.004)
-
-
-def test_tokens_are_numbered_by_their_words(model):
-    source = data_of(explorer_page({"models": [model[0]]}, "title"))["models"][0]["source"]
-    assert source["wordOf"] == [0, 0, 0, 1]
-    assert source["words"][-1] == "</s>" and len(source["words"]) == 2
+    return model_data("a model", (HOSTILE, "Good day"), tokens, maps)
 
 
 def test_hostile_text_is_data_and_nothing_else(model):
-    page = explorer_page({"models": [model[0]]}, HOSTILE)
-    assert data_of(page)["models"][0]["source"]["text"] == HOSTILE
+    page = explorer_page({"models": [model]}, HOSTILE)
+    source = data_of(page)["models"][0]["source"]
+    assert source["text"] == HOSTILE
+    # Tokens are numbered by their words.
+    assert source["wordOf"] == [0, 0, 0, 1]
+    assert source["words"][-1] == "</s>" and len(source["words"]) == 2
     index = index_page(HOSTILE, [("a.html", HOSTILE, HOSTILE), ("", HOSTILE, "")])
     for text in (page, index):
         assert "\u202e" not in text and "\u2028" not in text and "alert('x')</script>" not in text

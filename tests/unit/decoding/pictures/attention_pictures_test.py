@@ -212,52 +212,35 @@ LEGIBLE = {
 
 @pytest.mark.parametrize("case", LEGIBLE)
 @pytest.mark.usefixtures("only_dejavu")
-def test_labels_are_large_enough_and_neither_cut_off_nor_overlapping(tmp_path, monkeypatch, case):
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.text import Text
-
+@pytest.mark.filterwarnings("ignore:Glyph")
+def test_labels_are_large_enough_and_neither_cut_off_nor_overlapping(tmp_path, drawn, case):
     num_layers, num_heads, source, target = LEGIBLE[case]
     maps = transformer_maps(num_layers, num_heads, source, target)
-    original, checked = Figure.savefig, []
-
-    def check(figure, *args, **options):
-        original(figure, *args, **options)
-        figure.dpi = options["dpi"]
-        renderer = FigureCanvasAgg(figure).get_renderer()
-        texts = [text for text in figure.findobj(Text) if text.get_text()]
-        for text in texts:
-            box = text.get_window_extent(renderer)
-            assert text.get_fontsize() >= 8
-            assert min(box.x0, box.y0) >= 0, text
-            assert box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, text
-        boxes = [axes.get_tightbbox(renderer) for axes in figure.axes]
-        assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
-        (title_text,) = figure.texts
-        bottom = title_text.get_window_extent(renderer).y0
-        assert all(box.y1 <= bottom for box in boxes)
-        for axes in figure.axes:
-            if axes.get_ylabel() == "attention weight":
-                continue
-            tops = [label.get_window_extent(renderer).y1 for label in axes.get_xticklabels()]
-            name = axes.get_title("left")
-            for text in axes.findobj(Text):
-                if name and text.get_text() == name:
-                    assert max(tops) <= text.get_window_extent(renderer).y0
-            titles = [axes.get_xlabel(), axes.get_ylabel()]
-            assert titles == ["source (attended to)", "translation"]
-            labels = axes.get_yticklabels()
-            heights = [label.get_window_extent(renderer) for label in labels]
-            assert all(a.y0 >= b.y1 - 1 for a, b in itertools.pairwise(heights))
-            # Slanted labels are sqrt(1/2) of a cell apart; a line of text is 1.15 font sizes high.
-            cell = axes.bbox.width / len(axes.get_xticks()) * 72 / figure.dpi
-            assert cell * 0.5**0.5 >= 1.15 * axes.get_xticklabels()[0].get_fontsize()
-        checked.append(len(figure.axes))
-
-    monkeypatch.setattr(Figure, "savefig", check)
     title = {"name": "a name that is rather longer than some of the pictures below it are wide"}
-    save_attention(maps, source, target, tmp_path / "a.png", **title, **ALL)
-    assert checked == [num_layers * num_heads + 1]
+    figure, texts, renderer = drawn(
+        lambda: save_attention(maps, source, target, tmp_path / "a.png", **title, **ALL)
+    )
+    assert all(text.get_fontsize() >= 8 for text, _ in texts)
+    assert len(figure.axes) == num_layers * num_heads + 1
+    boxes = [axes.get_tightbbox(renderer) for axes in figure.axes]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    (title_text,) = figure.texts
+    bottom = title_text.get_window_extent(renderer).y0
+    assert all(box.y1 <= bottom for box in boxes)
+    for axes in figure.axes:
+        if axes.get_ylabel() == "attention weight":
+            continue
+        tops = [label.get_window_extent(renderer).y1 for label in axes.get_xticklabels()]
+        name = axes.get_title("left")
+        for text in axes.findobj(type(title_text)):
+            if name and text.get_text() == name:
+                assert max(tops) <= text.get_window_extent(renderer).y0
+        assert [axes.get_xlabel(), axes.get_ylabel()] == ["source (attended to)", "translation"]
+        heights = [label.get_window_extent(renderer) for label in axes.get_yticklabels()]
+        assert all(a.y0 >= b.y1 - 1 for a, b in itertools.pairwise(heights))
+        # Slanted labels are sqrt(1/2) of a cell apart; a line of text is 1.15 font sizes high.
+        cell = axes.bbox.width / len(axes.get_xticks()) * 72 / figure.dpi
+        assert cell * 0.5**0.5 >= 1.15 * axes.get_xticklabels()[0].get_fontsize()
 
 
 def square_font(path, family, characters):

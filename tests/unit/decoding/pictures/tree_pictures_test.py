@@ -1,5 +1,7 @@
 """Tests of pictures of derivations."""
 
+import itertools
+
 import pytest
 
 from nmt_zoo.decoding.pictures.tree_pictures import save_tree
@@ -45,17 +47,12 @@ def test_every_rule_has_its_translation_with_gaps_in_the_order_of_the_source(tmp
         assert label in texts, (label, texts)
 
 
-def test_texts_do_not_overlap(tmp_path, monkeypatch):
-    from matplotlib.figure import Figure
-
-    drawn = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
+def test_texts_do_not_overlap(tmp_path, drawn):
     long_words = [word * 6 for word in TARGET]
-    save_tree(PHRASES, SOURCE, long_words, tmp_path / "a.png")
-    boxes = [text.get_window_extent() for text in drawn[0].axes[0].texts if text.get_text()]
+    _, texts, _ = drawn(lambda: save_tree(PHRASES, SOURCE, long_words, tmp_path / "a.png"))
+    boxes = [box for _, box in texts]
     assert len(boxes) == len(SOURCE) + len(PHRASES)
-    for number, box in enumerate(boxes):
-        assert not any(box.overlaps(other) for other in boxes[:number])
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
 
 
 def test_a_sentence_without_words_is_an_empty_picture(tmp_path):

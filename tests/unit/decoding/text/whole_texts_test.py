@@ -168,6 +168,7 @@ def test_json_lines_link_no_words_of_lines_in_parts_or_without_a_score(translato
 
 
 @pytest.mark.parametrize("pieces", ["Haus@@ tür läuft", "▁Haus tür ▁läuft"])
+@pytest.mark.usefixtures("eagerly")
 def test_json_lines_link_the_words_of_a_text_that_was_joined_from_pieces(pieces):
     """As its pieces align: its words themselves are not in the vocabulary. Both sides are words."""
     vocabulary = PieceVocabulary([*SPECIALS, *pieces.split()])
