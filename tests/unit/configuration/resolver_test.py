@@ -43,6 +43,16 @@ def test_a_resumed_run_keeps_what_it_began_with_and_takes_new_limits():
     found = options_of_resumed("transformer_tiny", given, begun)
     assert dict(found) == {**begun, "max_steps": 9}
     assert found.source("warmup_steps") == BEGUN and found.source("max_steps") == FLAG
+    # A rate that falls does so until the last step that was first given.
+    for given, more, wanted in (
+        ({"schedule": "cosine", "max_steps": 5000}, {"max_steps": 9000}, (9000, 5000)),
+        ({"schedule": "linear", "decay_steps": 40}, {"max_steps": 0}, (40, 40)),
+    ):
+        begun = dict(options_of("lstm_luong", "files", {**given, "warmup_steps": 10}))
+        last = max(given.get("max_steps", 0), given.get("decay_steps", 0))
+        assert begun["max_steps"] == begun["decay_steps"] == last
+        found = options_of_resumed("lstm_luong", {**given, **more}, begun)
+        assert (found["max_steps"], found["decay_steps"]) == wanted
 
 
 @pytest.mark.parametrize("name, value", [("learning_rate", 0.5), ("seed", 9), ("bleu_lines", 3)])
@@ -221,15 +231,3 @@ def test_the_number_of_updates_fits_what_is_given():
     assert found(max_tokens_per_batch=1024)[1] == 2 * usual[1]
     assert found(max_tokens_per_batch=512, accumulate_steps=4) == usual
     assert found(100, warmup_steps=4000)[1] == 16_000, "a rate that rises is to fall, too"
-
-
-def test_a_rate_that_falls_does_so_until_the_last_step():
-    given = {"schedule": "cosine", "max_steps": 5000, "warmup_steps": 10}
-    begun = dict(options_of("lstm_luong", "demo", given))
-    assert begun["decay_steps"] == 5000
-    more = options_of_resumed("lstm_luong", {**given, "max_steps": 9000}, begun)
-    assert (more["max_steps"], more["decay_steps"]) == (9000, 5000)
-    begun = dict(options_of("lstm_luong", "files", {"schedule": "linear", "decay_steps": 40}))
-    assert begun["max_steps"] == 40
-    unlimited = options_of_resumed("lstm_luong", {"max_steps": 0}, begun)
-    assert unlimited["max_steps"] == 40

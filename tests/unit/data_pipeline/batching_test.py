@@ -114,9 +114,6 @@ def test_sentence_longer_than_the_budget_is_refused_and_nothing_makes_no_batches
     assert padding_share(plan, [], []) == 0
 
 
-# The shuffle
-
-
 @pytest.mark.parametrize("static", [False, True])
 def test_every_pair_is_as_likely_to_come_early_as_late(static):
     lengths = np.random.default_rng(0).integers(2, 30, (2, 80))
@@ -142,9 +139,6 @@ def test_pairs_of_equal_lengths_meet_each_other_equally_often(static):
     for kind in (slice(0, 12), slice(12, 24)):
         shares = met[kind, kind][~np.eye(12, dtype=bool)] / epochs
         assert np.abs(shares - shares.mean()).max() < 5 * np.sqrt(0.25 / epochs)
-
-
-# Static shapes
 
 
 @pytest.mark.parametrize("num_workers", [1, 3])
@@ -175,21 +169,11 @@ def test_pairs_of_like_lengths_meet_so_that_little_is_padding():
     source = rng.gamma(3.0, 8.0, 60_000) + 2
     lengths = np.rint([source, source * rng.normal(1.05, 0.2, source.size)])
     lengths = np.clip(lengths, 2, 80).astype(np.int32)
-    shares = [
-        padding_share(plan_epoch(*lengths, Batching(2048, longest=longest), seed=1), *lengths)
-        for longest in (0, 80)
-    ]
-    assert shares[0] < 0.03 and shares[1] < 0.2
-
-
-# The largest batch
-
-
-@pytest.mark.parametrize("static", [False, True])
-def test_largest_batch_has_the_most_cells(many, static):
-    plan = plan_epoch(*many, Batching(600, longest=30 if static else 0), seed=1)
-    shapes = plan.padded_shapes(*many)
-    for rows, (size, *widths) in zip(batches_of(plan), shapes, strict=True):
-        assert static or [size, *widths] == [rows.size, *many[:, rows].max(axis=1)]
-    rows, source, target = largest_shape(plan, *many)
-    assert rows * (source + target) == (shapes[:, 0] * shapes[:, 1:].sum(axis=1)).max()
+    for longest, most in ((0, 0.03), (80, 0.2)):
+        plan = plan_epoch(*lengths, Batching(2048, longest=longest), seed=1)
+        assert padding_share(plan, *lengths) < most
+        shapes = plan.padded_shapes(*lengths)
+        for rows, shape in zip(batches_of(plan), shapes, strict=True):
+            assert longest or [*shape] == [rows.size, *lengths[:, rows].max(axis=1)]
+        rows, source, target = largest_shape(plan, *lengths)
+        assert rows * (source + target) == (shapes[:, 0] * shapes[:, 1:].sum(axis=1)).max()

@@ -16,7 +16,8 @@ from nmt_zoo.data_pipeline.encoding import (
 )
 from nmt_zoo.data_pipeline.lines import Lines, open_split
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
-from tests.unit.data_pipeline.small import SOURCE, TARGET, corpus_of, pairs_of, rows_of, same_corpus
+from tests.unit.data_pipeline.small import SOURCE, TARGET, pairs_of, rows_of, same_corpus
+from tests.unit.training.expectation_maximisation.textbook import corpus_of
 
 
 @pytest.fixture(scope="module", params=["word", "bpe"])
@@ -41,9 +42,6 @@ def cache_of(cache_dir):
     """Returns (the folder of the only cache, its files except the lock)."""
     (folder,) = cache_dir.iterdir()
     return folder, sorted(folder.glob("*.*"))
-
-
-# Encoding
 
 
 def test_encoded_lines_are_those_of_the_tokenizer(tokenizer, corpus, files, tmp_path):
@@ -75,9 +73,6 @@ def test_lines_are_encoded_in_order_and_few_are_held_at_a_time(tokenizer, corpus
     read = [0, 0]
     for number, _ in enumerate(encoded_chunks(lines(0), lines(1), tokenizer, 2)):
         assert max(read) < 10 * (number + 8)
-
-
-# The cache
 
 
 def test_damaged_cache_is_named_and_made_anew_and_a_whole_one_is_read(
@@ -138,9 +133,6 @@ def test_hash_of_a_text_changes_with_line_ends_sides_and_characters():
     assert text_hash(["a b", "c"], ["d"]) == text_hash(*texts[0])
 
 
-# Filtering
-
-
 def filter_pairs(corpus, **limits):
     """Applies a `PairFilter` to a corpus in memory; returns (filtered corpus, dropped counts)."""
     pair_filter = PairFilter(**limits)
@@ -150,7 +142,7 @@ def filter_pairs(corpus, **limits):
 
 
 def test_pairs_are_dropped_by_length_and_ratio_and_counted_once():
-    corpus = corpus_of(
+    lengths = [
         (5, 5),  # kept
         (1, 5),  # a side is empty
         (5, 1),
@@ -162,7 +154,8 @@ def test_pairs_are_dropped_by_length_and_ratio_and_counted_once():
         (2, 7),  # uneven
         (7, 2),
         (2, 6),  # kept: exactly at the limit of the ratio
-    )
+    ]
+    corpus = corpus_of([[[9] * (n - 1) for n in both] for both in lengths])
     kept, dropped = filter_pairs(corpus, max_length=10, max_length_ratio=3)
     assert dropped == {
         "with an empty side": 3,

@@ -6,9 +6,6 @@ import random
 import numpy as np
 import sentencepiece
 
-from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
-from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
-
 
 def sentences(seed, count):
     """Makes random lines of 1 to 15 one-letter words."""
@@ -31,18 +28,6 @@ def rows_of(side):
 def pairs_of(corpus):
     """Lists (source ids, target ids) of every pair."""
     return list(zip(rows_of(corpus.source), rows_of(corpus.target), strict=True))
-
-
-def corpus_of(*pairs):
-    """Makes a corpus of sentences with the given lengths, (source, target), including `</s>`."""
-    sides = (
-        EncodedSide(
-            np.concatenate([[*range(10, 9 + n), EOS_ID] for n in lengths]).astype(np.int32),
-            np.array(lengths, np.int32),
-        )
-        for lengths in zip(*pairs, strict=True)
-    )
-    return EncodedCorpus(*sides)
 
 
 def same_corpus(one, other):

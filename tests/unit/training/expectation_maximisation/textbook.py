@@ -22,6 +22,7 @@ from nmt_zoo.training.ways.expectation_maximisation.word_pairs import (
     lay_out,
     number_word_pairs,
 )
+from tests.unit.data_pipeline.small import rows_of
 
 EOS = 3
 
@@ -51,13 +52,8 @@ def random_pairs(count, seed, *, longest=5, words=4):
 
 def sentences_of(corpus, target_end):
     """Returns (source ids with NULL, target ids) of every pair, as lists."""
-    sources, targets = (
-        np.split(s.ids, np.cumsum(s.lengths)[:-1]) if s.lengths.size else [] for s in corpus
-    )
-    return [
-        (source.tolist(), target.tolist() if target_end else target.tolist()[:-1])
-        for source, target in zip(sources, targets, strict=True)
-    ]
+    sources, targets = (rows_of(side) if side.lengths.size else [] for side in corpus)
+    return list(zip(sources, targets if target_end else [t[:-1] for t in targets], strict=True))
 
 
 def uniform(i, m, n):
