@@ -9,7 +9,7 @@ import pytest
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, PieceVocabulary
 from nmt_zoo.decoding.minimum_bayes_risk import expected_utilities
 from nmt_zoo.decoding.search.banned import banned_phrases
@@ -20,7 +20,7 @@ from nmt_zoo.decoding.search.requests import (
     translator_options,
 )
 from nmt_zoo.decoding.translator import Translator
-from tests.tiny import SMALL, pairs
+from tests.tiny import SMALL
 
 pytestmark = pytest.mark.usefixtures("eagerly")
 TRAINED = {"copy_share": 0.0, "context_sentences": 0}
@@ -30,13 +30,11 @@ LINES = ["one dog", "", "cat sees big house two three", "three cats"]
 
 @pytest.fixture(scope="module")
 def parts(request):
-    text = [list(side) for side in zip(*pairs(100), strict=True)]
-    kind = getattr(request, "param", "word")
-    options = {"vocab_size": 300} if kind == "bpe" else {"min_word_count": 1}
-    tokenizer = train_tokenizer(kind, *text, **options)
+    kind = getattr(request, "param", "words")
+    tokenizer = request.getfixturevalue(kind)
     keras.utils.set_random_seed(4)
     sizes = len(tokenizer.source), len(tokenizer.target)
-    settings = {} if kind == "bpe" else {"tie_embeddings": "target"}
+    settings = {} if kind == "pieces" else {"tie_embeddings": "target"}
     return models.create("transformer_tiny", *sizes, **SMALL, **settings), tokenizer
 
 
@@ -44,7 +42,7 @@ def words(text):
     return re.findall(r"\w+", text)
 
 
-@pytest.mark.parametrize("parts", ["bpe"], indirect=True)
+@pytest.mark.parametrize("parts", ["pieces"], indirect=True)
 def test_prefixes_phrases_and_banned_words_show_in_the_text(parts, graphs):
     tokenizer = parts[1]
     asked = [
@@ -73,16 +71,6 @@ def test_prefixes_phrases_and_banned_words_show_in_the_text(parts, graphs):
             if translation.finished:
                 for phrase in phrases:
                     assert re.search(rf"(?<!\w){phrase}(?!\w)", translation.text)
-
-
-def test_words_of_a_script_without_spaces_are_required_inside_running_text():
-    lines = ["我住在北京市。", "北京很大。", "上海在东边。"] * 20
-    tokenizer = train_tokenizer("bpe", lines, lines, vocab_size=300)
-    model = models.create("transformer_tiny", *[len(tokenizer.target)] * 2, **SMALL)
-    # There is room for what is asked, and for one more token, which ends the translation or not.
-    limits = {"max_length_factor": 0.0, "max_length_extra": 1}
-    translator = Translator.of(model, tokenizer, constraints=[("我住在", ["北京"])], **limits)
-    assert translator.translate(["上海"])[0][0].text.startswith("我住在北京")
 
 
 def test_minimum_bayes_risk_takes_the_candidate_most_similar_to_all(parts):
@@ -158,7 +146,7 @@ def checked(n_best=1, **given):
     check_requests(given, beam_size=4, n_best=n_best)
 
 
-@pytest.mark.parametrize("parts", ["bpe", "word"], indirect=True)
+@pytest.mark.parametrize("parts", ["pieces", "words"], indirect=True)
 def test_files_of_requests_are_read_and_checked(parts, tmp_path):
     target = parts[1].target
     files = {

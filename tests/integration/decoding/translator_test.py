@@ -11,9 +11,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.framework.types_pb2 import DataType
 
-from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.decoding.search.types import length_normaliser, padded
@@ -23,37 +21,13 @@ from nmt_zoo.serving.export.saved_model import ServingModule
 from nmt_zoo.serving.export.saved_model_check import check
 from nmt_zoo.serving.export.server_files import read_meta_graph
 from nmt_zoo.serving.server.served_model import ServedModel
+from tests.integration.decoding.conftest import LINES, LONGEST, SEARCH
+from tests.integration.decoding.scoring_test import Diverged
 from tests.running import client_in_this_process
-from tests.tiny import SMALL, Echo, Greedy, pairs
-
-LONGEST = "cat sees big house two three"
-LINES = ["one dog", "", LONGEST, "zebra", "  ", "dog dog dog dog dog"]
-TEXT = [list(side) for side in zip(*pairs(100), strict=True)]
-
+from tests.tiny import Echo, Greedy
 
 # Graphs are made by the fixtures of the module alone.
 pytestmark = pytest.mark.usefixtures("eagerly")
-SEARCH = {"beam_size": 3, "max_length_factor": 1.0, "max_length_extra": 2}
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return train_tokenizer("bpe", *TEXT, vocab_size=300)
-
-
-@pytest.fixture(scope="module")
-def parts():
-    words = train_tokenizer("word", *TEXT, min_word_count=1)
-    sizes = len(words.source), len(words.target)
-    model = models.create("transformer_tiny", *sizes, tie_embeddings="target", **SMALL)
-    for weight in model.trainable_variables:  # Larger weights, so that no scores are equal.
-        weight.assign(weight * 1.5)
-    return model, words
-
-
-@pytest.fixture(scope="module")
-def at_once(parts):
-    return Translator.of(*parts, **SEARCH, batch_size=3, num_threads=2).translate(LINES, 3)
 
 
 @pytest.fixture(scope="module")
@@ -82,13 +56,12 @@ def test_a_line_has_distinct_translations_the_best_first_and_an_empty_one_an_emp
         assert scores == sorted(scores, reverse=True)
 
 
-def test_a_text_of_unknown_words_is_named(tokenizer):
-    words = train_tokenizer("word", ["one dog"], ["eins Hund"], min_word_count=1)
+def test_a_text_of_unknown_words_is_named(pieces, words):
     assert echoing(words).translate([]) == []
-    for known in (tokenizer, words):
+    for known in (pieces, words):
         echoing(known).check_known(LINES, "in.en")
     # BPE spells every word in bytes, so no word is unknown.
-    echoing(tokenizer).check_known(["", LINES[3]], "in.en")
+    echoing(pieces).check_known(["", LINES[3]], "in.en")
     with pytest.raises(UserError, match=r"in\.en: .* none of its tokens, as in line 2: "):
         echoing(words).check_known(["", LINES[3]], "in.en")
 
@@ -117,22 +90,22 @@ def saved(serving, tmp_path_factory):
     return folder
 
 
-def echoing(tokenizer, model=Echo, **options):
-    return Translator.of(model(len(tokenizer.source)), tokenizer, beam_size=1, **options)
+def echoing(pieces, model=Echo, **options):
+    return Translator.of(model(len(pieces.source)), pieces, beam_size=1, **options)
 
 
-def test_a_line_above_the_limit_is_left_untranslated_or_translated_in_parts(tokenizer):
+def test_a_line_above_the_limit_is_left_untranslated_or_translated_in_parts(pieces):
     text = "one dog sees two cats. big cat runs! \u2026three"
     lines = ["one dog", text, "", "x" * 50]
-    sizes = [len(ids) for ids in tokenizer.source.encode(lines)]
-    whole = echoing(tokenizer, max_input_tokens=max(sizes)).translate(lines)
+    sizes = [len(ids) for ids in pieces.source.encode(lines)]
+    whole = echoing(pieces, max_input_tokens=max(sizes)).translate(lines)
     assert [best[0].text for best in whole] == lines
     limit = {"max_input_tokens": 25}
     assert sizes[1] > 25 and sizes[3] > 25
-    left = echoing(tokenizer, **limit).translate(lines)
+    left = echoing(pieces, **limit).translate(lines)
     assert [best[0].text for best in left] == ["one dog", "", "", ""]
     assert [best[0].problem for best in left] == ["", TOO_LONG, "", TOO_LONG]
-    parts = echoing(tokenizer, **limit, split_long_lines=True).translate(lines)
+    parts = echoing(pieces, **limit, split_long_lines=True).translate(lines)
     assert parts[1][0].text == text and parts[3][0].text.replace(" ", "") == lines[3]
     for i in (1, 3):  # The score of the parts equals the score of one whole translation.
         assert len(parts[i]) == 1 and parts[i][0].finished
@@ -148,37 +121,31 @@ class Hesitant(Echo):
         return output._replace(logits=output.logits / 10)
 
 
-def test_the_score_of_a_line_in_parts_is_normalised_by_its_whole_length(tokenizer):
+def test_the_score_of_a_line_in_parts_is_normalised_by_its_whole_length(pieces):
     lines = ["one dog sees two cats. big cat runs!"]
     options = {"max_input_tokens": 15, "split_long_lines": True, "length_penalty": 1.0}
-    ((found,),) = echoing(tokenizer, Hesitant, **options).translate(lines)
+    ((found,),) = echoing(pieces, Hesitant, **options).translate(lines)
     assert found.text == lines[0]
     normaliser = float(length_normaliser(len(found.ids), 1.0))
     assert found.score == pytest.approx(found.log_prob / normaliser)
     assert found.log_prob < found.score < 0
 
 
-def test_a_line_for_which_memory_does_not_suffice_costs_no_other(tokenizer, graphs):
+def test_a_line_for_which_memory_does_not_suffice_costs_no_other(pieces, graphs):
     lines = ["one dog", "big cat", "two cats", "three dogs", "one"]
-    first = [ids[0] for ids in tokenizer.source.encode(lines)]
+    first = [ids[0] for ids in pieces.source.encode(lines)]
     assert first.count(first[1]) == 1
-    results = echoing(tokenizer, partial(Greedy, token=first[1])).translate(lines)
+    results = echoing(pieces, partial(Greedy, token=first[1])).translate(lines)
     assert [best[0].text for best in results] == ["one dog", "", "two cats", "three dogs", "one"]
     assert [best[0].problem for best in results] == ["", NO_MEMORY, "", "", ""]
 
 
-class Diverged(Echo):
-    def decode_step(self, token_ids, step, state, context):
-        output = super().decode_step(token_ids, step, state, context)
-        return output._replace(logits=output.logits * np.nan)
-
-
-def test_a_model_whose_scores_are_not_numbers_is_refused_by_name(tokenizer):
-    translator = echoing(tokenizer, Diverged, name="the model in runs/x")
+def test_a_model_whose_scores_are_not_numbers_is_refused_by_name(pieces):
+    translator = echoing(pieces, Diverged, name="the model in runs/x")
     message = r"^the model in runs/x gives scores that are not numbers, for line 2: .* diverged"
     with pytest.raises(UserError, match=message):
         translator.translate(["", "one dog"])
-    served = ServingModule(Diverged(len(tokenizer.source)), tokenizer, beam_size=1)
+    served = ServingModule(Diverged(len(pieces.source)), pieces, beam_size=1)
     with pytest.raises(
         tf.errors.InvalidArgumentError, match=r"for text.1. the model.*score is -?nan"
     ):

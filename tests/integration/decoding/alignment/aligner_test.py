@@ -11,7 +11,7 @@ import tensorflow as tf
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.text_form import split_words
-from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, BpeVocabulary
 from nmt_zoo.decoding.alignment.aligner import (
     Aligner,
@@ -22,19 +22,15 @@ from nmt_zoo.decoding.alignment.aligner import (
 )
 from nmt_zoo.decoding.alignment.parallel_text import ParallelText
 from nmt_zoo.decoding.alignment.subword_merging import word_weights
-from tests.tiny import SMALL, WORDS, pairs
+from tests.tiny import SMALL, WORDS
 from tests.unit.data_pipeline.small import foreign_model
 
-SOURCES, TARGETS = (list(side) for side in zip(*pairs(100), strict=True))
 LENGTHS = [0, 3, 1, 0, 7, 2]
 
 
 @pytest.fixture(scope="module")
-def tokenizers():
-    return {
-        "word": train_tokenizer("word", SOURCES, TARGETS),
-        "bpe": train_tokenizer("bpe", SOURCES, TARGETS, vocab_size=300),
-    }
+def tokenizers(words, pieces):
+    return {"word": words, "bpe": pieces}
 
 
 def make_aligner(tokenizer, preset="transformer_tiny", settings=SMALL, **options):
@@ -143,13 +139,8 @@ def test_directions_that_agree_have_the_product_of_their_weights(tokenizers):
 
 
 @pytest.mark.usefixtures("eagerly")
-@pytest.mark.parametrize(
-    ("kind", "preset"),
-    [("bpe", "transformer_tiny"), ("word", "attention_ibm2")],
-)
-def test_a_batch_aligns_as_its_sentences_alone(tokenizers, kind, preset):
-    settings = {k: v for k, v in SMALL.items() if k in models.preset_settings(preset)}
-    aligner, _ = make_aligner(tokenizers[kind], preset, settings)
+def test_a_batch_aligns_as_its_sentences_alone(tokenizers):
+    aligner, _ = make_aligner(tokenizers["bpe"])
     rng = random.Random(1)
     sides = [
         [" ".join(rng.choices(words, k=length)) for length in LENGTHS]
@@ -164,17 +155,20 @@ def test_a_batch_aligns_as_its_sentences_alone(tokenizers, kind, preset):
         assert all(0 <= place < length for link in pair for place in link)
 
 
+@pytest.fixture(scope="module")
+def deep(words):
+    sizes = len(words.source), len(words.target)
+    return models.create("transformer_tiny", *sizes, **{**SMALL, "num_decoder_layers": 2})
+
+
 @pytest.mark.usefixtures("eagerly")
-def test_layers_and_heads_are_those_of_the_attention_maps(tokenizers):
-    tokenizer = tokenizers["word"]
-    settings = {**SMALL, "num_decoder_layers": 2}
-    _, model = make_aligner(tokenizer, settings=settings, layer=2, head="mean")
+def test_layers_and_heads_are_those_of_the_attention_maps(words, deep):
     line, translation = "one dog sees two", "Hund eins zwei"
-    ids = [v.encode([text])[0] for v, text in zip(tokenizer[1:], (line, translation), strict=True)]
-    maps = model.attention_maps(*(np.array([row], np.int32) for row in ids))
+    ids = [v.encode([text])[0] for v, text in zip(words[1:], (line, translation), strict=True)]
+    maps = deep.attention_maps(*(np.array([row], np.int32) for row in ids))
     weights = maps["decoder/1/cross"].numpy()[0]
     for head, expected in ((1, weights[0]), (None, weights.mean(0))):
-        aligner = Aligner(model, tokenizer, layer=2, head=head)
+        aligner = Aligner(deep, words, layer=2, head=head)
         (links,) = aligner.links([line], [translation], threshold=0.2)
         assert links == sorted((s, t) for t, s in np.argwhere(expected[:-1, :-1] > 0.2).tolist())
 
@@ -187,10 +181,9 @@ def test_layers_and_heads_are_those_of_the_attention_maps(tokenizers):
         ({"head": 1}, "x has attention heads in 2 layers; also give --layer$"),
     ],
 )
-def test_a_layer_or_head_that_is_not_there_is_named(tokenizers, options, expected):
-    settings = {**SMALL, "num_decoder_layers": 2}
+def test_a_layer_or_head_that_is_not_there_is_named(words, deep, options, expected):
     with pytest.raises(UserError, match=expected):
-        make_aligner(tokenizers["word"], settings=settings, name="x", **options)
+        Aligner(deep, words, name="x", **options)
 
 
 @pytest.mark.parametrize("preset", ["attention_ibm1", "lstm_seq2seq"])

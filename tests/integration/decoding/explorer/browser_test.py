@@ -75,23 +75,18 @@ class Page:
         self.driver = driver
 
     def all(self, selector):
-        """Returns the elements of a selector."""
         return self.driver.find_elements("css selector", selector)
 
     def first(self, selector):
-        """Returns the first element of a selector."""
         return self.driver.find_element("css selector", selector)
 
     def choose(self, name, value):
-        """Chooses an entry of a list."""
         self.first(f"select[name={name}] option[value='{value}']").click()
 
     def press(self, *keys):
-        """Presses keys where the focus is."""
         self.driver.switch_to.active_element.send_keys(*keys)
 
     def reading(self):
-        """Returns the line that says where a word looks."""
         return self.first(".reading").text
 
     def shown(self, view=""):
@@ -100,7 +95,6 @@ class Page:
         return [each.get_attribute("value") for each in lists]
 
     def numbers(self):
-        """Returns the weights of the table of numbers."""
         cells = "return [...document.querySelectorAll('.numbers tbody tr')].map("
         cells += "row => [...row.querySelectorAll('td')].map(cell => Number(cell.textContent)))"
         return np.array(self.driver.execute_script(cells))

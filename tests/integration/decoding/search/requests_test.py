@@ -19,22 +19,14 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
 from nmt_zoo.decoding.search.banned import banned_phrases
 from nmt_zoo.decoding.search.engine import GraphEngine, Sentence
 from nmt_zoo.decoding.search.types import SearchOptions, length_normaliser
+from tests.tiny import SMALL
 
 BOS, WORDS = 2, (4, 5)
 VOCABULARY = WordVocabulary([*SPECIALS, "a", "b"])
 SOURCES = [[5, 4, 4, EOS_ID], [4, EOS_ID], [5, 5, EOS_ID]]
 LIMIT = 5
 WIDE = 64  # More than there are extensions of all hypotheses of a step.
-TINY = {
-    "transformer_tiny": {
-        "num_encoder_layers": 1,
-        "num_decoder_layers": 1,
-        "width": 8,
-        "num_heads": 2,
-        "ffn_width": 8,
-    },
-    "ibm2": {},
-}
+TINY = {"transformer_tiny": SMALL, "ibm2": {}}
 
 
 @pytest.fixture(scope="module")
@@ -144,34 +136,29 @@ def test_rewards_and_division_by_the_length_rank_every_translation(model, reward
     assert greedy.scores[0] <= expected[0][0] + 1e-5
 
 
-# Name -> (options, prefix, required phrases, which translations are allowed).
+def asks(is_allowed, prefix=(), required=(), **options):
+    """Returns options, prefix, phrases, and which translations `t` of `s` they allow."""
+    return options, prefix, required, is_allowed
+
+
 REQUESTS = {
-    "least": ({"min_length_factor": 1.0}, (), (), lambda t, s: len(t) >= len(s)),
-    "ngram": ({"no_repeat_ngram": 2}, (), (), lambda t, s: not repeats(t, 2)),
-    "banned": (
-        {"banned": banned_phrases(["a b", "b b b"], VOCABULARY)},
-        (),
-        (),
+    "least": asks(lambda t, s: len(t) >= len(s), min_length_factor=1.0),
+    "ngram": asks(lambda t, s: not repeats(t, 2), no_repeat_ngram=2),
+    "banned": asks(
         lambda t, s: not has(t, (4, 5)) and not has(t, (5, 5, 5)),
+        banned=banned_phrases(["a b", "b b b"], VOCABULARY),
     ),
-    "prefix": ({"max_length_extra": 3}, (5, 4), (), lambda t, s: t[:2] == (5, 4)),
-    "required": (
-        {"max_length_extra": 2},
-        (),
-        ([5, 5], [4]),
-        lambda t, s: has(t, (5, 5)) and has(t, (4,)),
+    "prefix": asks(lambda t, s: t[:2] == (5, 4), (5, 4), max_length_extra=3),
+    "required": asks(
+        lambda t, s: has(t, (5, 5)) and has(t, (4,)), (), ([5, 5], [4]), max_length_extra=2
     ),
-    "coverage": ({"coverage_penalty": 0.5}, (), (), lambda t, s: True),
-    "all": (
-        {
-            "min_length_factor": 1.0,
-            "no_repeat_ngram": 3,
-            "coverage_penalty": 0.2,
-            "max_length_extra": 2,
-        },
+    "coverage": asks(lambda t, s: True, coverage_penalty=0.5),
+    "all": asks(
+        lambda t, s: t[0] == 5 and has(t, (4, 4)) and not repeats(t, 3) and len(t) >= len(s),
         (5,),
         ([4, 4],),
-        lambda t, s: t[0] == 5 and has(t, (4, 4)) and not repeats(t, 3) and len(t) >= len(s),
+        **{"min_length_factor": 1.0, "no_repeat_ngram": 3},
+        **{"coverage_penalty": 0.2, "max_length_extra": 2},
     ),
 }
 
@@ -202,32 +189,29 @@ def test_a_full_width_finds_the_best_of_all_allowed_translations(model, name):
         np.testing.assert_allclose(scores, [s for s, _ in expected], rtol=1e-4, atol=1e-5)
 
 
-def test_a_phrase_is_not_met_by_the_end_of_a_longer_word(model):
-    required = [5], [4, 5]
-    pieces = PieceVocabulary([*SPECIALS, "a@@", "b"])
-    asked = Sentence(SOURCES[0], 1, (), required)
-    (found,) = search(model, [asked], vocabulary=pieces, max_length_extra=2)
-    limit = 2 + sum(map(len, required))
-    every = [(*body, EOS_ID) for body in bodies(limit - 1)]
-    phrases = {"".join(pieces.pieces(phrase)) for phrase in required}
-    every = [t for t in every if phrases <= {*re.findall("(?:a@@)*b", _spelt(pieces, t))}]
-    assert 1 < len(every) < len(bodies(limit - 1))
+@pytest.mark.parametrize(
+    ("pieces", "prefix", "required", "word"),
+    [
+        (["a@@", "b"], (), ([5], [4, 5]), "(?:a@@)*b"),
+        # Nor where a prefix makes it one, which no other request may change.
+        (["▁a", "b"], (4, 5), ([4],), "▁ab*"),
+    ],
+)
+def test_a_phrase_is_not_met_by_a_part_of_a_longer_word(model, pieces, prefix, required, word):
+    vocabulary = PieceVocabulary([*SPECIALS, *pieces])
+    sentence = Sentence(SOURCES[0], 1, prefix, required)
+    (found,) = search(model, [sentence], vocabulary=vocabulary, max_length_extra=2)
+    phrases = {"".join(vocabulary.pieces(phrase)) for phrase in required}
+
+    def is_allowed(target):
+        words = re.findall(word, "".join(vocabulary.pieces(t for t in target if t != EOS_ID)))
+        return phrases <= {*words} and target[: len(prefix)] == prefix
+
+    longest = 1 + len(prefix) + sum(map(len, required))
+    every = [(*body, EOS_ID) for body in bodies(longest) if is_allowed(body)]
+    assert 1 < len(every) < len(bodies(longest))
     assert finished(found)[0] == [target for _, target in scored(model, SOURCES[0], every, 0.6)]
-
-
-def test_a_phrase_is_not_met_by_the_beginning_of_a_longer_word(model):
-    """Nor is it where a prefix makes it one, which no other request may change."""
-    pieces = PieceVocabulary([*SPECIALS, "▁a", "b"])
-    asked = Sentence(SOURCES[0], 1, (4, 5), ([4],))
-    (found,) = search(model, [asked], vocabulary=pieces, max_length_extra=2)
-    every = [(*body, EOS_ID) for body in bodies(4)]
-    every = [t for t in every if t[:2] == (4, 5) and re.search("▁a(▁|<)", _spelt(pieces, t) + "<")]
-    assert len(every) > 2
-    assert finished(found)[0] == [target for _, target in scored(model, SOURCES[0], every, 0.6)]
-
-
-def _spelt(vocabulary, target):
-    return "".join(vocabulary.pieces(target[:-1]))
+    assert all(map(is_allowed, possible(found)[0]))  # Also what is cut at its limit.
 
 
 @pytest.mark.parametrize(
@@ -239,7 +223,6 @@ def test_a_narrow_beam_keeps_to_what_is_asked_and_to_each_sentence(model, beam_s
     sentences = [
         Sentence(SOURCES[0], 1, (5, 4), ([5, 5], [4, 5, 5, 4])),
         Sentence(SOURCES[1], 2, (), ([4, 4, 5],)),
-        Sentence(SOURCES[2], 3, (4,), ()),
     ]
     together = search(model, sentences, beam_size, **options)
     for sentence, hypotheses in zip(sentences, together, strict=True):
