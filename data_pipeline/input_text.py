@@ -6,6 +6,7 @@ Files are plain texts, columns of a `.tsv`, or test sets in SGML or XML.
 import collections
 import itertools
 import os
+import re
 import select
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -26,11 +27,12 @@ from nmt_zoo.data_pipeline.lines import (
     same_file,
     sides_of,
 )
-from nmt_zoo.data_pipeline.text_form import is_blank
+from nmt_zoo.data_pipeline.text_form import is_blank, normalised
 
 _BLOCK_BYTES = 1 << 16
 _PAUSE_SECONDS = 0.01  # A writer that is busy may leave a pipe empty for a moment.
 _MOST_CHARACTERS = 1 << 20  # A window of long lines must fit into memory, too.
+_SAMPLE, _SHARED = 1000, 0.1  # Lines of a column; least share of words that two references share.
 _MOST_BATCHES = 32  # In a window. Lines of similar length share batches only within a window.
 
 
@@ -211,8 +213,8 @@ def reference_texts(
 
     Args:
         references: one or more paths separated by commas, each of a plain text, of a test set in
-            SGML or XML with one or more references, or of the `.tsv` that holds the source: all
-            its other columns are references.
+            SGML or XML with one or more references, or of the `.tsv` that holds the source: its
+            other columns that are translations. Those that are not are named in a line.
         source: path of the source, or its name if it is no file, such as "standard input".
         column: as in `source_text`.
 
@@ -223,9 +225,9 @@ def reference_texts(
     for path in names_of(references):
         if same_file(source, path) and not markup.has_both_sides(path):
             sides_of(source, path)  # Refuses all but a .tsv.
-            paths = _columns(path, column or 1)
-            del paths[(column or 1) - 1]
-            texts = [Lines(path) for path in paths]
+            texts = _reference_columns(
+                path, [*map(Lines, _columns(path, column or 1))], column or 1
+            )
         else:
             if column is None:  # A column is one side, so that the other may be a file of its own.
                 check_one_side(source)
@@ -236,6 +238,13 @@ def reference_texts(
             if all(map(is_blank, all_references[-1])):
                 raise UserError(f"{path}: empty or blank; expected one sentence a line")
             check_lengths((source, path), (len(lines), len(text)))
+            equal = sum(map(str.__eq__, lines, all_references[-1]))
+            if equal > len(lines) / 2:
+                print(
+                    f"{path}: {equal:,} of {len(lines):,} lines of the reference are those of the "
+                    "source; is it the file of the other language?",
+                    file=sys.stderr,
+                )
     return all_references
 
 
@@ -265,3 +274,54 @@ def _columns(path, column):
     if column > count:
         raise UserError(f"{path}, line 1: has {count} columns; there is no column {column}")
     return [TextFile(path, number, count) for number in range(count)]
+
+
+def _reference_columns(path, columns, source):
+    """Returns the columns of a `.tsv` that translate the one with number `source`, from 1.
+
+    Of several others, the first that has text like a translation, and those that share words with
+    it line by line, unlike scores, identifiers, licences and other languages.
+    """
+    numbers = [number for number in range(1, len(columns) + 1) if number != source]
+    if len(numbers) == 1:
+        return [columns[numbers[0] - 1]]
+    samples = [
+        [re.findall(r"\w+", normalised(line).lower()) for line in itertools.islice(text, _SAMPLE)]
+        for text in columns
+    ]
+    usual = _mean(map(len, samples[source - 1]))
+    others = [n for n in numbers if samples[n - 1] != samples[source - 1]] or numbers
+    texts = [n for n in others if _is_text(samples[n - 1], usual)] or others[:1]
+    # The column after the source first.
+    first = min(texts, key=lambda n: (n < source, n))
+
+    def shared(number, shift):
+        other = samples[number - 1][shift:] + samples[number - 1][:shift]
+        pairs = zip(map(set, samples[first - 1]), map(set, other), strict=True)
+        return _mean(len(a & b) / len(a | b) for a, b in pairs if a and b)
+
+    chosen = [n for n in texts if n == first or shared(n, 0) > max(_SHARED, 2 * shared(n, 1))]
+    if left := [n for n in numbers if n not in chosen]:
+        example = next(filter(None, map(str.strip, columns[left[0] - 1])), "")
+        print(
+            f"{path}: of its columns, {', '.join(map(str, chosen))} is taken for the reference, "
+            f"and {', '.join(map(str, left))} left out (column {left[0]}: {example[:40]!r}); give "
+            "a --reference of its own if this is wrong",
+            file=sys.stderr,
+        )
+    return [columns[n - 1] for n in chosen]
+
+
+def _is_text(lines, usual):
+    """Returns whether lines, as lists of words, may translate those of a mean number of words."""
+    words = [word for line in lines for word in line]
+    has_letters = sum(any(map(str.isalpha, word)) for word in words) > len(words) / 2
+    # Of each line, the next one has other words; but not of a licence or a class.
+    pairs = [({*a}, {*b}) for a, b in itertools.pairwise(lines) if a and b]
+    alike = _mean(len(a & b) / len(a | b) for a, b in pairs)
+    return has_letters and alike < 0.5 and _mean(map(len, lines)) > usual / 4
+
+
+def _mean(numbers):
+    numbers = list(numbers)
+    return sum(numbers) / max(len(numbers), 1)

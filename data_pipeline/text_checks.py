@@ -30,6 +30,8 @@ _UNITS = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+|[?!]"
 )
 
+_ENTITY = re.compile(r"&(?:amp|quot|apos|lt|gt|nbsp|#\d{2,5}|#x[0-9a-fA-F]{2,4});")
+
 
 def text_warnings(
     train: Sides, held_out: dict[str, Sides], *, own: bool, in_documents: bool = False
@@ -50,6 +52,7 @@ def text_warnings(
         blocks = {name: _samples(sides) for name, sides in texts.items()}
         if own and blocks["training"]:
             yield from _scripts(train, blocks["training"])
+            yield from _entities(train, blocks["training"])
             for name, swapped in _swapped(texts, blocks["training"], pairs):
                 blocks[name] = []
                 yield swapped
@@ -87,6 +90,22 @@ def _scripts(train, blocks):
                 f"{name} is in another script than elsewhere ({train[side].line_name(strange[0])}: "
                 f"{_quoted(lines[strange[0]])}); correct or remove such pairs"
             )
+
+
+def _entities(train, blocks):
+    """Yields a line if over 1% of the pairs have entities of HTML, as Moses writes them."""
+    pairs = {n: pair for start, pairs in blocks for n, pair in enumerate(pairs, start)}
+    escaped = [(n, i) for n, pair in pairs.items() for i in (0, 1) if _ENTITY.search(pair[i])]
+    count = len({n for n, _ in escaped})
+    if count > len(pairs) / 100:
+        number, side = escaped[0]
+        line, place = pairs[number][side], train[side].line_name(number)
+        yield (
+            f"{count:,} of {len(pairs):,} training pairs that were looked at have entities, "
+            f"{_ENTITY.search(line)[0]} ({place}: {_quoted(line)}); text to "
+            "translate has characters in their place: decode them, for example with Python's "
+            "html.unescape"
+        )
 
 
 def _main_script(line):

@@ -65,7 +65,7 @@ class AlignmentModel(CoverageModel):
     Args:
         positions: "uniform", "table", "shared", "diagonal" or "jumps".
         max_positions: "table" and "shared": largest n and number of target positions in the table;
-            beyond them, the prior is uniform, and the logits of "shared" are 0.
+            beyond them, the prior is uniform; source positions of "shared" have the last logit.
         max_jump: "jumps": the farthest jump with a separate weight; farther jumps have this weight.
         null_probability: "diagonal" and "jumps": the prior of NULL, in (0, 1).
         smoothing: share of every source word's translations that is divided evenly among all target

@@ -231,7 +231,9 @@ class TrainedModel:
         """
         from nmt_zoo.command_line.calls import call
 
-        call("export", model_dir=self.model_dir, export_dir=export_dir, **options)
+        languages = dict(zip(("source_language", "target_language"), self._languages, strict=True))
+        options = {"model_dir": self.model_dir, "export_dir": export_dir, **languages, **options}
+        call("export", **options)
 
     @property
     def _name(self) -> str:

@@ -5,7 +5,9 @@ is a dict (document, segment) -> text, in the order of the file.
 """
 
 import collections
+import csv
 import html
+import json
 import os
 import re
 from collections.abc import Sequence
@@ -32,6 +34,11 @@ _DECLARED = re.compile(r"<(?:\?xml|!doctype)\s", re.IGNORECASE)
 _PROLOG = re.compile(r"(?:<[?!][^<>\[]*(?:\[[^\]]*\][^<>]*)?>\s*)*")
 _ROOT = re.compile(r"<(\w[\w:.-]*)(?:\s[^<>]*)?>")
 _ONLY_TAGS = re.compile(r"(?:<[^<>]*>\s*)+")
+_LOOKED_AT, _LINES = 1 << 16, 100  # Characters, and lines among them, that tell other forms.
+_SUBTITLES = re.compile(r"WEBVTT\b|\[Script Info\]|\{\d+\}\{\d+\}")
+_TIMES = re.compile(r"(?:\d+:)?\d\d:\d\d[,.]\d+\s*(?:-->|,\d)")
+_JSON = re.compile(r'\[?\s*\{\s*"[^"\n]*"\s*:')
+_QUOTED_FIELDS = re.compile(r'"(?:[^"]|"")*"(?:[,;\t]"(?:[^"]|"")*")+')
 _EXPECTED = "expected <seg id=...> ... </seg>"
 _VALUE = r"""\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))"""
 
@@ -53,6 +60,7 @@ def is_test_set(path: FilePath) -> bool:
 def is_markup(head: str, tail: str, name: FilePath) -> bool:
     """Returns whether a text that begins and ends so is a test set in markup; as `is_test_set`."""
     head = head.lstrip("\ufeff \t\r\n")
+    check_form(head, name)
     if not head.startswith("<"):
         return False
     head = _without_sections(head).lstrip()
@@ -71,6 +79,41 @@ def is_markup(head: str, tail: str, name: FilePath) -> bool:
             "extract the text first, one sentence a line"
         )
     return False
+
+
+def check_form(head: str, name: FilePath) -> None:
+    """Raises `UserError` if a text begins as a file of another form than one sentence a line.
+
+    These are subtitles, JSON, catalogues of gettext, and quoted or comma-separated fields.
+    """
+    lines = [line.strip() for line in head[:_LOOKED_AT].splitlines() if line.strip()][:_LINES]
+    if lines and (_SUBTITLES.match(lines[0]) or any(map(_TIMES.match, lines[:10]))):
+        form, advice = "subtitles", "remove numbers and times"
+    elif sum(map(_is_json, lines)) > len(lines) / 2 or _JSON.match(head):
+        form, advice = "JSON", "extract the text, for example with `jq -r .text`"
+    elif all(any(line.startswith(key) for line in lines) for key in ('msgid "', 'msgstr "')):
+        form, advice = "a catalogue of gettext", "extract the text, for example with po2txt"
+    elif _has_fields(lines, name):
+        form, advice = "fields with commas or quotes", "write its columns to a .tsv without quotes"
+    else:
+        return
+    raise UserError(f"{name}: {form}, not one sentence a line; {advice}")
+
+
+def _is_json(line):
+    try:
+        return isinstance(json.loads(line), dict | list)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _has_fields(lines, name):
+    """Returns whether all lines have as many fields; in quotes, unless the file is a .csv."""
+    if len(lines) > 1 and os.fspath(name).lower().endswith(".csv"):
+        counts = ({len(row) for row in csv.reader(lines, delimiter=mark)} for mark in ",;\t")
+        if any(len(count) == 1 and max(count) > 1 for count in counts):
+            return True
+    return len(lines) > 2 and all(map(_QUOTED_FIELDS.fullmatch, lines[:-1]))
 
 
 def read_texts(path: FilePath, kind: str) -> list[Texts]:

@@ -231,6 +231,7 @@ class WordVocabulary:
     file_suffix = ".vocab"
     style = "word"  # The style by which `join_pieces` makes a line.
     language_token: int | None = None  # As of `BpeVocabulary`; here, no text has one.
+    language_tokens: frozenset = frozenset()
 
     def __init__(self, words: Iterable[str], name: FilePath = "vocabulary", form: str = "nfc"):
         self.words = list(words)

@@ -97,8 +97,8 @@ class PositionTable(Uniform):
     the prior is uniform.
 
     With `shared`, the table is the same for all n, so that what is learned from sentences of one
-    length helps with all others: the softmax of its first n columns. Logits of positions beyond the
-    table are 0.
+    length helps with all others: the softmax of its first n columns. Source positions beyond the
+    table have the logit of its last column.
     """
 
     def __init__(self, max_positions: int, shared: bool = False, **kwargs: Any) -> None:
@@ -118,6 +118,8 @@ class PositionTable(Uniform):
     def unpack(self, array: np.ndarray) -> None:
         logits = np.zeros(self.logits.shape, np.float32)
         logits[tuple(map(slice, array.shape))] = logarithms(array)
+        if self.shared:
+            logits[:, array.shape[1] :] = logits[:, array.shape[1] - 1, None]
         self.logits.assign(logits)
 
     def prior(self, positions: Tensor, source_mask: Tensor, target_lengths: Tensor) -> Tensor:
@@ -125,7 +127,7 @@ class PositionTable(Uniform):
         rows = ops.minimum(positions, size - 1)[None]
         has_row = (positions < size)[None, :, None]
         if self.shared:
-            in_table = ops.logical_and(has_row, columns < size)
+            in_table = has_row
         else:
             lengths = lengths_of(source_mask)[:, None]
             rows = ops.minimum(lengths - 1, size - 1) * size + rows

@@ -40,11 +40,13 @@ class PhraseTranslation(NamedTuple):
     def words(self, source: Sequence, unknown_id: int) -> list:
         """Returns its ids without `</s>`, and for each unknown word the source word linked with it.
 
-        `source` are the words of the source, of any kind.
+        Without a link, it is the first source word of its phrase. `source` are the words of the
+        source, of any kind.
         """
         if unknown_id not in self.ids:
             return self.ids[:-1]
-        linked = {target: position for phrase in self.phrases for position, target in phrase.links}
+        linked = {target: phrase.source[0] for phrase in self.phrases for target in phrase.target}
+        linked |= {target: position for phrase in self.phrases for position, target in phrase.links}
         return [
             source[linked[position]] if word == unknown_id and position in linked else word
             for position, word in enumerate(self.ids[:-1])

@@ -206,6 +206,9 @@ class TableModel(TranslationModel):
                 maps[1][np.ix_(phrase.target, phrase.source)] = 1
                 for i, j in phrase.links:
                     maps[0, j, i] = 1
+                for j in phrase.target:  # An unknown word is a word of its phrase.
+                    if target[j] == self.unknown_id and not maps[0, j].any():
+                        maps[0, j, phrase.source[0]] = 1
             unlinked = (target != self.pad_id) & ~maps.any(axis=2)
             maps[..., int((source != self.pad_id).sum()) - 1][unlinked] = 1
         total = result.sum(axis=-1, keepdims=True)

@@ -205,7 +205,9 @@ def check_flags(flags: Arguments) -> None:
         (not all(files), "--from_alignments: expected names of files, found an empty one"),
         (len(files) > 2, f"--from_alignments: expected one or two files, found {len(files)}"),
         (
-            flags.trains and flags.symmetrise not in (None, "agree") and flags.threshold,
+            flags.trains
+            and flags.symmetrise not in (None, "agree")
+            and flags.threshold is not None,
             f"--threshold needs --symmetrise=agree, found {flags.symmetrise}",
         ),
         (directions == 2 and not flags.symmetrise, f"two directions need --symmetrise={methods}"),

@@ -30,7 +30,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, write_json, write_text
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.configuration.options import AUTO
-from nmt_zoo.data_pipeline.input_text import open_text, other_translation
+from nmt_zoo.data_pipeline.input_text import open_text, other_translation, windows
 from nmt_zoo.data_pipeline.lines import open_target
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.decoding.alignment.parallel_text import ParallelText
@@ -49,6 +49,7 @@ from nmt_zoo.decoding.scores import (
     bleu_tokenizer,
     check_bleu_tokenizer,
     check_metrics,
+    leading,
     remarks,
     word_splitter,
 )
@@ -153,7 +154,7 @@ def read_texts(flags: Arguments) -> tuple[list[int], Texts, list[str]]:
     remarks on what is left out.
     """
     text = open_text(flags.source, reference=flags.reference)
-    source = text.read(text.size)
+    source = [line for _, lines in windows(text.read, text.size) for line in lines]
     if len(text.references) > 1:
         raise UserError(
             f"{flags.reference}: holds {len(text.references)} references; give a file with one"
@@ -165,7 +166,8 @@ def read_texts(flags: Arguments) -> tuple[list[int], Texts, list[str]]:
     warnings = remarks(
         [every.reference],
         [*itertools.chain(*outputs.values())],
-        "bleu" in flags.metrics and flags.tokenize == AUTO,
+        flags.metrics,
+        flags.tokenize == AUTO,
     )
     return [n + 1 for n in scored], every.of(scored), warnings
 
@@ -285,7 +287,7 @@ def main(flags: Arguments) -> int:
     with Progress("scoring", 2 * len(lines.outputs) * len(numbers), "translations") as progress:
         report = compare(
             *(lines, words, links, counts),
-            metrics=flags.metrics,
+            metrics=leading(flags.metrics, [lines.reference]),
             progress=progress.update,
             **options,
         )

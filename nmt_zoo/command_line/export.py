@@ -34,6 +34,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_folder, read_lines, write_text
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.text_form import is_blank
+from nmt_zoo.data_pipeline.tokenization.languages import SIDES
 from nmt_zoo.decoding.translator import Translator, split_options
 from nmt_zoo.model_directory.combined_models import load_models, require_steps
 from nmt_zoo.model_directory.directory import ModelDirectory, model_directories
@@ -160,6 +161,9 @@ def export_ctranslate2(
     directory = ModelDirectory(arguments.model_dir)
     # In place of the penalty of the model directory, which --length_penalty overrides.
     config = {**config, "length_penalty": search["length_penalty"]}
+    if languages := config.get("languages"):  # Those that it is exported for.
+        wanted = {s: x for s, x in zip(SIDES, arguments.languages, strict=True) if x}
+        config["languages"] = {**languages, **wanted}
     about = {"config": config, "training": directory.summary()}
     about |= {name: getattr(arguments, name) for name in ("max_input_tokens", "quantization")}
     conversion.write(conversion.weights_in(directory), tokenizer, folder, **about)

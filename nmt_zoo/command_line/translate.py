@@ -47,6 +47,7 @@ from nmt_zoo.decoding.scores import (
     check_bleu_tokenizer,
     check_metrics,
     corpus_scores,
+    leading,
     paired_bootstrap,
     remarks,
     score_entries,
@@ -319,7 +320,7 @@ class Models(NamedTuple):
 # Flags besides `options` on which translations depend, and scores: how lines are read and written,
 # and the models and their search. The model's own precision is among its options.
 _LINE_FLAGS = ("replace_unknowns", "lexicon", "split_sentences", "long_lines", "max_input_tokens")
-_MODEL_FLAGS = ("model_dir", "channel_model", "export_dir")
+_MODEL_FLAGS = ("model_dir", "channel_model", "export_dir", "source_language", "target_language")
 _MODEL_FLAGS += ("language_model", "language_model_weight")
 _SEARCH_FLAGS = ("beam_size", "length_penalty", "precision", "n_best")
 _COMMON = ("length_penalty", "batch_size", "max_input_tokens")  # Options of `Scorer` and others.
@@ -411,7 +412,8 @@ def print_scores(
     # A tokenisation that the user chose is compared with figures of the same tokenisation.
     is_usual = args.tokenize == AUTO and tokenize == USUAL
     has_bleu = "bleu" in args.metrics
-    warnings = [*remarks(references, outputs, has_bleu and is_usual), reason if has_bleu else ""]
+    args = dataclasses.replace(args, metrics=leading(args.metrics, references))
+    warnings = [*remarks(references, outputs, args.metrics, is_usual), reason if has_bleu else ""]
     for line in filter(None, warnings):
         print(line, file=sys.stderr)
     options = {"lowercase": args.lowercase, "tokenize": tokenize, "metrics": args.metrics}
@@ -439,6 +441,7 @@ def print_scores(
 def texts_read(args: Arguments) -> dict[str, str]:
     """Returns flag -> path of the texts on which translations depend."""
     paths = {"lexicon": args.lexicon, **{name: args.options.get(name) for name in FILES}}
+    paths["rules"] = args.options.get("rules", "").rpartition(":")[0]
     return {name: path for name, path in paths.items() if path}
 
 

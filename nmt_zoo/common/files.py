@@ -22,6 +22,10 @@ _COMPRESSED = {
     b"\xfd7zXZ\0": ("xz", "unxz -k"),
     b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"),
 }
+# First bytes of other files that hold text.
+_DOCUMENTS = {b"PK\x03\x04": "an office document or zip file", b"%PDF": "PDF", b"{\\rtf": "RTF"}
+# Endings of files of settings, and the most bytes that one can have.
+_SMALL, _LARGEST = (".json", ".jsonl", ".yml", ".md"), 1 << 28
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -71,10 +75,13 @@ def line_blocks(read: Callable[[], bytes]) -> Iterator[bytes]:
 
 
 def check_plain(data: bytes, name: FilePath) -> None:
-    """Raises `UserError` if the first bytes of a text are those of a compressed or UTF-16 file."""
+    """Raises `UserError` if the first bytes of a text are those of a file of another form."""
     for beginning, (compressor, command) in _COMPRESSED.items():
         if data.startswith(beginning):
             raise UserError(f"{name}: compressed by {compressor}; decompress it first: `{command}`")
+    for beginning, form in _DOCUMENTS.items():
+        if data.startswith(beginning):
+            raise UserError(f"{name}: {form}; save it as plain text, one sentence a line")
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise UserError(
             f"{name}, line 1: not UTF-8 but UTF-16; convert it: `iconv -f utf-16 -t utf-8`"
@@ -102,8 +109,11 @@ def open_source(path: FilePath) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: FilePath) -> bytes:
-    """Returns the bytes of a text file; raises as `open_source`."""
+    """Returns the bytes of a text file; raises as `open_source`, and if it is far too large."""
     with open_source(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > _LARGEST and os.path.splitext(path)[1] in _SMALL:
+            raise UserError(f"{path}: has {size:,} bytes, at most {_LARGEST:,} are read; damaged")
         return file.read()
 
 

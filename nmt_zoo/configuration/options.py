@@ -35,7 +35,7 @@ class Option(NamedTuple):
     choices: Collection[str] = ()  # texts that are allowed; empty for any
     needs: Collection[str] = ()  # conditions that must all hold where the option is given
     excludes: Collection[str] = ()  # conditions of which none may hold where the option is given
-    when: str = ""  # value with which alone `needs` and `excludes` count; "": any
+    when: str = ""  # value, or value|value, with which alone `needs` and `excludes` count; "": any
     required: str = ""  # what the option is for if it must be given, or one of `unless`
     unless: tuple[str, ...] = ()
     resumable: bool = False  # whether the option may change when a run is resumed
@@ -94,7 +94,7 @@ OPTIONS = [
         excludes=dict.fromkeys(
             ("corpus_weights", "temperature>1"), "an iteration takes every pair exactly once"
         ),
-        when="em",
+        when="em|tuning",
     ),
     Option(
         "init_from",

@@ -54,7 +54,7 @@ def holds(condition: str, values: Mapping[str, Any]) -> bool:
 def _counts(option, values, given):
     value = values.get(option.name)
     if option.when:
-        return value == option.when
+        return value in option.when.split("|")
     return option.name in given and (bool(value) or type(value) in (int, float))
 
 
@@ -85,7 +85,7 @@ def _reasons(conditions):
 
 
 def _shown(option, values):
-    return _as_given(f"{option.name}={option.when}" if option.when else option.name, values)
+    return _as_given(f"{option.name}=" if option.when else option.name, values)
 
 
 def _as_given(condition, values):

@@ -6,6 +6,7 @@ reference: a line without any is not scored.
 
 import collections
 import itertools
+import math
 import os
 import re
 import unicodedata
@@ -23,6 +24,13 @@ _SHARE = 0.25  # Least share of the letters that makes a script the one of a tex
 _HAN = ("CJK", "IDEOGRAPHIC", "BOPOMOFO")
 _KANA = ("HIRAGANA", "KATAKANA")
 _WITHOUT_SPACES = ("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "JAVANESE", "BALINESE", "TAI")
+_NO_SPACES = ", which has no spaces between words"
+_ASIAN = ("Chinese", "Japanese")  # TER counts their characters.
+_TOKENIZERS = {  # Language -> tokenisation, another if it is missing, and the package it needs.
+    "Chinese": ("zh", "", ""),
+    "Japanese": ("ja-mecab", "char", "sacrebleu[ja]"),
+    "Korean": ("ko-mecab", USUAL, "sacrebleu[ko]"),
+}
 _MANY, _SOME = 100, 10  # Lines that end in " ." and make a text look tokenised.
 
 
@@ -62,8 +70,22 @@ def bleu_tokenizer(references: Sequence[Sequence[str]]) -> tuple[str, str]:
 
     Returns (name, a line of text with the reason; empty if it is the usual one, as usual).
     """
-    scripts = collections.Counter()
-    for character, count in collections.Counter(itertools.chain(*map("".join, references))).items():
+    language = _language(references)
+    best, otherwise, package = _TOKENIZERS.get(language, ("char", "", ""))
+    if not language:
+        return USUAL, ""
+    if language not in _TOKENIZERS and _has_flores200():
+        best = "flores200"
+    name, why = best, ""
+    if otherwise and _why_missing(best):
+        name, why = otherwise, f"; {best} needs `pip install '{package}'`"
+    return name, f"BLEU with --tokenize={name}, because the references are {language}{why}"
+
+
+def _language(references):
+    """Returns the language of the references if it has a tokenisation of its own, else ""."""
+    scripts, text = collections.Counter(), itertools.chain.from_iterable(references)
+    for character, count in collections.Counter("".join(filter(None, text))).items():
         if character.isalpha():
             scripts[script_of(character)] += count
     letters = scripts.total()
@@ -71,28 +93,14 @@ def bleu_tokenizer(references: Sequence[Sequence[str]]) -> tuple[str, str]:
     def count_of(names):
         return sum(scripts[name] for name in names)
 
-    def is_written_in(*names):
-        return count_of(names) > _SHARE * letters
-
     han, kana = count_of(_HAN), count_of(_KANA)
-    if is_written_in(*_HAN, *_KANA):
-        if kana < 0.2 * (han + kana):  # Chinese text has a few kana, in names.
-            return _chosen("Chinese", "zh")
-        return _chosen("Japanese", "ja-mecab", "char", "sacrebleu[ja]")
-    if is_written_in("HANGUL"):
-        return _chosen("Korean", "ko-mecab", USUAL, "sacrebleu[ko]")
-    for script in _WITHOUT_SPACES:
-        if is_written_in(script):
-            name = f"{script.title()}, which has no spaces between words"
-            return _chosen(name, "flores200" if _has_flores200() else "char")
-    return USUAL, ""
-
-
-def _chosen(language, best, otherwise="", package=""):
-    name, why = best, ""
-    if otherwise and _why_missing(best):
-        name, why = otherwise, f"; {best} needs `pip install '{package}'`"
-    return name, f"BLEU with --tokenize={name}, because the references are {language}{why}"
+    if han + kana > _SHARE * letters:
+        # Chinese text has a few kana, in names.
+        return "Chinese" if kana < 0.2 * (han + kana) else "Japanese"
+    if scripts["HANGUL"] > _SHARE * letters:
+        return "Korean"
+    alone = (name for name in _WITHOUT_SPACES if scripts[name] > _SHARE * letters)
+    return next((f"{name.title()}{_NO_SPACES}" for name in alone), "")
 
 
 def _has_flores200():
@@ -103,11 +111,15 @@ def _has_flores200():
 
 
 def remarks(
-    references: Sequence[Sequence[str]], outputs: Sequence[str] = (), is_for_bleu: bool = True
+    references: Sequence[Sequence[str]],
+    outputs: Sequence[str] = (),
+    metrics: Sequence[str] = ("bleu",),
+    is_usual: bool = True,
 ) -> list[str]:
-    """Describes what scores leave out or change, and how BLEU of a text compares.
+    """Describes what scores leave out or change, and how they compare.
 
-    Reports a text that looks tokenised only if `is_for_bleu`.
+    `is_usual` tells whether BLEU's tokenisation is the usual one: only then it says that a text
+    looks tokenised.
     """
     lines, warnings = list(itertools.chain(*references)), []
     if blank := sum(map(is_blank, lines)):
@@ -119,13 +131,37 @@ def remarks(
                 "they are scored in it"
             )
     sides = {"references": lines, "translations": outputs}
-    tokenised = [name for name, text in sides.items() if is_for_bleu and _looks_tokenised(text)]
-    if tokenised:
+    tokenised = [name for name, text in sides.items() if is_usual and _looks_tokenised(text)]
+    if tokenised and "bleu" in metrics:
         warnings.append(
             f"the {' and '.join(tokenised)} look tokenised (lines end in ' .'): BLEU of tokens is "
             "not comparable with published figures; detokenise both, or give --tokenize=none"
         )
+    language = _language(references)
+    if language and "ter" in metrics:
+        of_spaces = f"TER counts words between spaces, not those of {language}; compare chrF"
+        of_characters = f"TER of characters (asian_support), because the references are {language}"
+        if language in _ASIAN or _NO_SPACES in language:
+            warnings.append(of_characters if language in _ASIAN else of_spaces)
+    if "bleu" in metrics and _is_list_of_terms(references):
+        warnings.append(
+            "fewer than half of the reference lines have four words, whose sequences BLEU counts: "
+            "of short lines it says nothing; compare chrF"
+        )
     return warnings
+
+
+def _is_list_of_terms(references):
+    """Returns whether BLEU has hardly any sequences of four words to count."""
+    spaced = not (language := _language(references)) or language == "Korean"
+    lines = [*filter(None, map(normalised, itertools.chain.from_iterable(references)))]
+    return sum(len(line.split() if spaced else line) >= 4 for line in lines) < len(lines) / 2
+
+
+def leading(metrics: Sequence[str], references: Sequence[Sequence[str]]) -> list[str]:
+    """Returns the metrics in the order of their weight: of a list of terms, chrF comes first."""
+    is_short = {*metrics} >= {"bleu", "chrf"} and _is_list_of_terms(references)
+    return sorted(metrics, key=lambda name: is_short and name != "chrf")
 
 
 def _looks_tokenised(lines):
@@ -150,7 +186,7 @@ def corpus_scores(
     """
     (scored,), compared = _comparable([outputs], references)
     scores = {}
-    for name, metric in _metrics(metrics, bleu_options).items():
+    for name, metric in _metrics(metrics, bleu_options, compared).items():
         scores[name] = metric.corpus_score(scored, compared)
         scores[f"{name}_signature"] = str(metric.get_signature())
     return scores
@@ -284,16 +320,24 @@ def _resampled(texts, references, metrics, bleu_options) -> tuple[dict[str, Any]
 
     texts, references = _comparable(texts, references)
     named = [(str(number), text) for number, text in enumerate(texts)]
-    return PairedTest(named, _metrics(metrics, bleu_options), references, test_type="bs")()
+    made = _metrics(metrics, bleu_options, references)
+    results: dict[str, Any]
+    signatures, results = PairedTest(named, made, references, test_type="bs")()
+    for name in signatures:
+        for other in results[name][1:]:
+            if math.isclose(other.score, results[name][0].score):
+                other.p_value = 1.0  # sacreBLEU would count resamples that differ by 0 as chance.
+    return signatures, results
 
 
-def _metrics(names, bleu_options):
+def _metrics(names, bleu_options, references):
     from sacrebleu import metrics
 
+    is_asian = "ter" in names and _language(references) in _ASIAN
     # `remarks` says once what sacreBLEU would say in each call.
     made = {
         "bleu": lambda: metrics.BLEU(force=True, **bleu_options),
         "chrf": metrics.CHRF,
-        "ter": metrics.TER,
+        "ter": lambda: metrics.TER(normalized=is_asian, asian_support=is_asian),
     }
     return {name: made[name]() for name in names}

@@ -16,6 +16,8 @@ from nmt_zoo.decoding.search.groups import MAX_SOURCE_WEIGHTS, in_halves
 from nmt_zoo.decoding.search.types import length_normaliser, padded
 from nmt_zoo.decoding.translator import (
     EMPTY,
+    IMPOSSIBLE,
+    IMPOSSIBLE_SCORE,
     NO_MEMORY,
     TOO_LONG,
     Translation,
@@ -170,6 +172,8 @@ class Scorer:
             return untranslated(NO_MEMORY)._replace(text=text)
         if math.isnan(log_prob):
             raise not_numbers(self.name, number)
+        if log_prob < IMPOSSIBLE_SCORE:
+            return untranslated(IMPOSSIBLE)._replace(text=text)
         self.log_prob += log_prob
         self.num_tokens += len(ids)
         self.num_words += len(split_words(text)) + 1

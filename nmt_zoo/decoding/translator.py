@@ -54,6 +54,8 @@ class LineOptions(NamedTuple):
     # Sentences before each line of a text of several lines with which it is translated, see
     # `data_pipeline.documents`; single lines have their contexts already.
     context_sentences: int = 0
+    # Words of the training text that stand before a line and go with each of its sentences.
+    tags: Sequence[str] = ()
     # Candidates of each line among which minimum Bayes risk chooses, see
     # `decoding.minimum_bayes_risk`; 0: the most probable translation is the best.
     mbr: int = 0
@@ -84,6 +86,8 @@ PROBLEMS = TOO_LONG, NO_MEMORY, IMPOSSIBLE = (
     "not enough memory",
     "the model finds no translation",
 )
+
+IMPOSSIBLE_SCORE = -1e8  # A log-probability below this is that of something impossible.
 
 
 def is_unknown(source_ids: Sequence[int]) -> bool:
@@ -218,12 +222,12 @@ class Translator:
             for line, number in enumerate(numbers)
             for part, text in enumerate(self._parts_of(normalised(lines[line], form), number))
         ]
-        pairs = [self.divided(text) for *_, text in parts]
+        divided_parts = [self.divided(text) for *_, text in parts]
         keep = self.options.keep
-        hidden = [keep and keep.hide(own) for _, own in pairs]
+        hidden = [keep and keep.hide(own) for *_, own in divided_parts]
         texts = [
-            joined(context, without.text if without else own)
-            for without, (context, own) in zip(hidden, pairs, strict=True)
+            language + joined(context, tags + (without.text if without else own))
+            for without, (language, context, tags, own) in zip(hidden, divided_parts, strict=True)
         ]
         source = self.tokenizer.source.encode(texts)
         return [_Piece(*part, *rest) for part, *rest in zip(parts, hidden, source, strict=True)]
@@ -237,12 +241,35 @@ class Translator:
         parts = sentences(line)
         return parts if len(parts) > most else [line]
 
-    def divided(self, line: str) -> tuple[list[str], str]:
-        """Returns (the sentences of its context, the sentence) of a line."""
-        return divided(line) if self.options.context_sentences else ([], line)
+    def divided(self, line: str) -> tuple[str, list[str], str, str]:
+        """Returns (tag of a language, sentences of the context, tags, the sentence) of a line.
+
+        The tag of a language goes before all, other tags, see `LineOptions`, before the sentence.
+        """
+        before, line = self._without_tags(line, self._languages)
+        context, own = divided(line) if self.options.context_sentences else ([], line)
+        tags, own = self._without_tags(own, [*self._languages, *self.options.tags])
+        language = [tag for tag in (*before, *tags) if tag in self._languages][-1:]
+        tags = [tag for tag in tags if tag not in self._languages]
+        front, inner = ("".join(f"{tag} " for tag in words) for words in (language, tags))
+        return front, context, inner, own
+
+    @functools.cached_property
+    def _languages(self):
+        source = self.tokenizer.source
+        return [piece.strip("▁") for piece in source.pieces(source.language_tokens)]
+
+    @staticmethod
+    def _without_tags(line, tags):
+        """Returns the tags with which a line begins, and the rest."""
+        cut = []
+        while tag := next((tag for tag in tags if line.startswith(tag)), ""):
+            cut.append(tag)
+            line = line[len(tag) :].lstrip()
+        return cut, line
 
     def _parts_of(self, line, number):
-        context, own = self.divided(line)
+        language, context, tags, own = self.divided(line)
         parts = self.in_sentences(own, number)
         if self.options.split_long_lines:
             parts = [
@@ -252,12 +279,11 @@ class Translator:
             ]
         if len(parts) == 1 and (not context or self._fits(line)):
             return [line]
-        most = self.options.context_sentences
-        if not most:
-            return parts
-        with_context = Context(most).of([*context, *parts])[len(context) :]
+        most, parts = self.options.context_sentences, [tags + part for part in parts]
+        with_context = Context(most).of([*context, *parts])[len(context) :] if most else parts
         # A part that is short enough only without its context has none.
-        return [a if self._fits(a) else b for a, b in zip(with_context, parts, strict=True)]
+        pairs = zip(with_context, parts, strict=True)
+        return [language + (both if self._fits(both) else part) for both, part in pairs]
 
     def _fits(self, text):
         return len(self.tokenizer.source.encode([text])[0]) <= self.options.max_input_tokens
@@ -322,7 +348,9 @@ class Translator:
             return [untranslated(NO_MEMORY)]
         if np.isnan(hypotheses.log_probs).any():
             raise not_numbers(self.options.name, piece.number)
-        places = np.flatnonzero(hypotheses.log_probs > -1e8)[: self._num_candidates(n_best)]
+        places = np.flatnonzero(hypotheses.log_probs > IMPOSSIBLE_SCORE)[
+            : self._num_candidates(n_best)
+        ]
         if not places.size:
             return [untranslated(IMPOSSIBLE)]
         unknowns, keep = self.options.unknowns, self.options.keep

@@ -76,16 +76,21 @@ def _check(config, checks_model):
 
 def _load_code(paths, model_dir):
     """Loads the files of the user's own that register what the configuration names."""
-    fits = isinstance(paths, list) and all(isinstance(path, str) for path in paths)
+    fits = isinstance(paths, list) and all(isinstance(p, str) and p.endswith(".py") for p in paths)
     _require(fits, "code", paths, "a list of Python files")
     for path in paths:
-        if Path(path).resolve().is_relative_to(model_dir.resolve()):
+        folders = Path(path).resolve().parents
+        if model_dir.resolve() in folders or any(map(_is_model_directory, folders)):
             raise UserError(
                 f"{path}: code inside a model directory is never run, because the directory may "
                 "come from someone else; read the file, move it elsewhere, and write its place "
                 "under `code` in config.json"
             )
         own_code.load(path)
+
+
+def _is_model_directory(folder):
+    return (folder / "config.json").is_file() and (folder / "tokenizer").is_dir()
 
 
 def _check_sizes(config, names):

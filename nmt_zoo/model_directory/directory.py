@@ -91,6 +91,9 @@ def _options(config):
     return {"pad_id": PAD_ID, "bos_id": BOS_ID, **config["settings"], **sizes}
 
 
+_VOCABULARY = "vocabulary"  # In best.npz: the checksums of its model's vocabulary.
+
+
 class ModelDirectory:
     """Reads and writes a model directory; its folder is made when something is first written.
 
@@ -303,7 +306,13 @@ class ModelDirectory:
         Removes search.json first, because its length penalty was chosen for the old weights.
         """
         self.search_path.unlink(missing_ok=True)
-        write_archive(self.best_path, arrays, state)
+        write_archive(self.best_path, arrays, {**state, _VOCABULARY: self._vocabulary()})
+
+    def _vocabulary(self):
+        """Returns the checksums of the vocabulary as text; "" before the run has begun."""
+        return (
+            json.dumps(self.config()["vocabulary_crc32"], sort_keys=True) if self.exists() else ""
+        )
 
     def write_search(self, chosen: dict[str, Any]) -> None:
         """Writes what was chosen for searches, a dict with a `length_penalty`, as JSON."""
@@ -342,6 +351,12 @@ class ModelDirectory:
 
     def _read_best(self):
         arrays, state = read_archive(self.best_path)
+        vocabulary = self._vocabulary()
+        if state.pop(_VOCABULARY, vocabulary) != vocabulary:
+            raise UserError(
+                f"{self.best_path}: belongs to a model with another vocabulary than this directory "
+                "has; restore the file of this run"
+            )
         for name in ("step", "perplexity", "bleu"):
             if type(state.get(name, 0)) not in (int, float):
                 raise DamagedError(f"{self.best_path}: damaged or unreadable (no number: {name})")

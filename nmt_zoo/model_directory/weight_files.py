@@ -52,6 +52,7 @@ def read_archive(path: FilePath, prefix: str = "") -> tuple[Arrays, dict[str, An
                 raise ValueError("not an archive of arrays")
             file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
+                _check_size(archive, path)
                 state = json.loads(str(archive["state"]))
                 names = [name for name in archive.files if name.startswith(prefix)]
                 arrays = {name: archive[name] for name in names if name != "state"}
@@ -72,6 +73,13 @@ def read_archive(path: FilePath, prefix: str = "") -> tuple[Arrays, dict[str, An
         if "pickle" in reason:
             reason = "it contains Python objects, which are not loaded for safety"
         raise DamagedError(f"{path}: damaged or unreadable ({reason})") from None
+
+
+def _check_size(archive, path):
+    """Raises `ValueError` if arrays are compressed, so that a small file cannot fill the memory."""
+    unpacked = sum(entry.file_size for entry in archive.zip.infolist())
+    if unpacked > 2 * os.path.getsize(path):
+        raise ValueError(f"it would unpack to {unpacked:,} bytes")
 
 
 def restore(variables: dict[str, Any], arrays: Arrays, path: FilePath) -> None:

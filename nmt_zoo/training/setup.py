@@ -434,7 +434,7 @@ def make_trainer(run: Run) -> Trainer:
     penalty_choice = PenaltyChoice(model, run.tokenizer, *all_lines, options["tokenize"])
     if run.devices.is_chief:
         references = run.tokenizer.target_words(lines[1])
-        for line in remarks([references], is_for_bleu=options["tokenize"] == USUAL):
+        for line in remarks([references], is_usual=options["tokenize"] == USUAL):
             print(f"validation: {line}", flush=True)
     return Trainer(
         run.directory,

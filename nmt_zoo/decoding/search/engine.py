@@ -12,7 +12,13 @@ import numpy as np
 from tensorflow.python.eager import context  # Nothing public does the same.
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, Vocabulary
+from nmt_zoo.data_pipeline.tokenization.vocabularies import (
+    EOS_ID,
+    PAD_ID,
+    UNK_ID,
+    BpeVocabulary,
+    Vocabulary,
+)
 from nmt_zoo.decoding.search.beam_search import make_search
 from nmt_zoo.decoding.search.compiled import Programs, can_compile, size_for
 from nmt_zoo.decoding.search.groups import in_halves
@@ -46,19 +52,22 @@ def make_engine(model: Searchable, options: SearchOptions, vocabulary: Vocabular
     Raises UserError: the model cannot be searched with an option.
     """
     if model.decoder_class:
-        return DecoderEngine(model, options)
+        # Vocabularies of pieces are shared by both sides, so unknown pieces can be copied.
+        return DecoderEngine(model, options, copies=isinstance(vocabulary, BpeVocabulary))
     return GraphEngine(model, options, vocabulary)
 
 
 class DecoderEngine:
     """Searches with the decoder that a model gives, as phrase-based models do; an `Engine`.
 
+    With `copies`, the ids of source tokens stand for unknown ones that are linked with them.
     Raises UserError: the decoder cannot follow an option.
     """
 
     refusal = _REFUSED.format("prefix and --required")
 
-    def __init__(self, model: Any, options: SearchOptions) -> None:
+    def __init__(self, model: Any, options: SearchOptions, copies: bool = False) -> None:
+        self._copies = copies
         for name, usual in SearchOptions._field_defaults.items():
             value = getattr(options, name)
             is_penalty = name == "length_penalty" and value == 0  # As the model's configuration.
@@ -68,13 +77,16 @@ class DecoderEngine:
 
     def search(self, sentences: Sequence[Sentence], n_best: int) -> list[Hypotheses | None]:
         """As `Engine`; scores are those of the model, and log-probabilities only in name."""
-        results = []
-        for translations in self.model.decoder().search(
-            [sentence.source_ids for sentence in sentences],
-            n_best=n_best,
-            beam_size=STACK * self.options.beam_size,
-        ):
-            ids = padded([translation.ids for translation in translations] or [[EOS_ID]])
+        results, sources = [], [sentence.source_ids for sentence in sentences]
+        searched = self.model.decoder().search(
+            sources, n_best=n_best, beam_size=STACK * self.options.beam_size
+        )
+        for source, translations in zip(sources, searched, strict=True):
+            ids = [
+                [*translation.words(source, UNK_ID), EOS_ID] if self._copies else translation.ids
+                for translation in translations
+            ]
+            ids = padded(ids or [[EOS_ID]])
             scores = [translation.score for translation in translations] or [-1e9]
             scores = np.array(scores, np.float32)
             results.append(Hypotheses(ids, scores, scores, np.ones(scores.size, bool)))

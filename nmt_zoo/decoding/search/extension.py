@@ -130,6 +130,9 @@ def extend(
     last_ids = tf.reshape(hypotheses.last_ids, [-1])
     output = setup.model.decode_step(last_ids, step, state[0], unfinished.context)
     logits, normaliser = output.logits, setup.model.log_normaliser(output.logits)
+    if setup.options.first is not None:  # The first step has no other choice, also for draws.
+        others = tf.range(setup.model.target_vocab_size) != setup.options.first
+        logits = tf.where(others & (step == 0), IMPOSSIBLE, logits)
     states = {
         name: rule.follow(state[1][name], last_ids, output.attention)
         for name, rule in setup.followers.items()
@@ -137,9 +140,6 @@ def extend(
     if setup.processors or setup.options.word_reward:
         logits = _processed(setup, unfinished, step, logits - normaliser, states)
         normaliser = tf.zeros_like(normaliser)
-    if setup.options.first is not None:  # The first step has no other choice.
-        others = tf.range(setup.model.target_vocab_size) != setup.options.first
-        logits = tf.where(others & (step == 0), IMPOSSIBLE, logits)
     best = _best_extensions(setup, unfinished, logits, normaliser, states)
     hypotheses, parents = _extended(setup, unfinished, step, best, states)
     must_leave = best.is_nan | (step + 1 >= unfinished.limit)

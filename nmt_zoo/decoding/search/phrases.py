@@ -65,7 +65,9 @@ def phrase_ids(phrase: str, vocabulary: Vocabulary) -> list[int]:
         marker, marked = vocabulary.encode([_MARKER, _MARKER + phrase])
         if marked[: len(marker) - 1] == marker[:-1]:
             return marked[len(marker) - 1 : -1]
-    return vocabulary.encode([phrase])[0][:-1]
+    (ids,) = vocabulary.encode([phrase])
+    # A language is not part of a phrase.
+    return ids[ids[0] == vocabulary.language_token : -1]
 
 
 def is_boundary(text, i):

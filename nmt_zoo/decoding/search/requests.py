@@ -217,6 +217,7 @@ def usual_options(
     return {
         "name": name_of(directories),
         "length_penalty": config["length_penalty"],
+        "tags": training_text.tags if training_text else (),
         "split_sentences": {"always": 1, "never": 0}.get(split_sentences, most_sentences),
         **translator_options(given or {}, model, tokenizer, directories),
     }

@@ -10,6 +10,7 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 from nmt_zoo.decoding.alignment.subword_merging import numbers_in_text
 from nmt_zoo.decoding.search.phrases import piece_text
+from nmt_zoo.decoding.text.ranking import BARS, ESCAPED
 from nmt_zoo.decoding.translator import EMPTY, Translation
 
 if TYPE_CHECKING:
@@ -27,9 +28,12 @@ def best_lines(line_of: Callable[[Translation], str]) -> Callable[..., list[str]
 def n_best_lines(
     window: tuple[int, Sequence[str]], results: Sequence[list[Translation]]
 ) -> list[str]:
-    """Lines `line ||| translation ||| score`, lines counted from 0; several for each line."""
+    """Lines `line ||| translation ||| score`, lines counted from 0; several for each line.
+
+    In translations, `|||` is written as `ESCAPED`.
+    """
     return [
-        f"{number} ||| {translation.text} ||| {translation.score:.4f}"
+        f"{number} ||| {translation.text.replace(BARS, ESCAPED)} ||| {translation.score:.4f}"
         for number, translations in enumerate(results, start=window[0])
         for translation in translations
     ]

@@ -11,18 +11,24 @@ from typing import NamedTuple
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PLACEHOLDERS, UNK_ID
+from nmt_zoo.decoding.search.phrases import phrase_ids
 
-# E-mail and web addresses, placeholders, tags and entities.
+# E-mail and web addresses, placeholders, tags and entities; bounded, so that endless words take no
+# time that grows with the square of their length.
 TECHNICAL = "|".join(
     (
-        r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+        r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",
         r"(?:(?:https?|ftp)://|www\.)\S*[\w/]",
-        r"\$?\{[^{}\s]*\}|%(?:\(\w+\)|\d+\$)?[-+#0]*\d*(?:\.\d+)?[sdifgxu]\b",
+        r"\$?\{[^{}\s]*\}|%(?:\(\w+\)|\d+\$)?[-+#0]{0,5}\d{0,9}(?:\.\d{1,9})?[sdifgxu]\b",
         r"</?[A-Za-z][^<>]*>|&(?:\w+|#\d+);",
     )
 )
-_UNITS = re.compile(rf"{TECHNICAL}|\w+|[^\w\s]")
+_UNITS = re.compile(rf"{TECHNICAL}|[0-9#*]\ufe0f?\u20e3|\w+|[^\w\s]")
+_TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]*)[^<>]*?(?<!/)>")
+# A bullet or number in front of a line, as in a list.
+_BULLET = re.compile(r"\s*(?:[-–—*•◦‣▪·]|\(?(?:\d{1,3}|[A-Za-z])\)|\d{1,3}\.)\s+(?=\w)")
 _STOP = re.compile(r"\s*[.!?…。！？।؟]*\s*$")
+_MARKS = {"Mn", "Me", "Cf"}  # Unicode's categories of combining and invisible characters.
 _PAIRED = {"Pi", "Pf", "Ps", "Pe"}  # Unicode's categories of quotes and brackets.
 _WORDS = re.compile(rf"({TECHNICAL})|[^\W\d_]+")
 _APOSTROPHE = re.compile(r"(?<=\w)’(?=\w)")
@@ -82,6 +88,7 @@ class KeptParts:
     def hide(self, line: str) -> Hidden:
         if self._is_new("’") and not self._is_new("'"):
             line = _APOSTROPHE.sub("'", line)
+        line = self._without_marks(line)
         line, *ends = self._without_ends(line)
         original, line = line, self._in_small_letters(line)
         parts, hidden, end = {}, [], 0
@@ -94,6 +101,20 @@ class KeptParts:
             hidden += [line[end:first], " " * bool(before), placeholder, " " * bool(after)]
             end = last
         return Hidden("".join([*hidden, line[end:]]), parts, *ends, line != original)
+
+    def _without_marks(self, line):
+        """Drops marks and invisible characters on known letters that the vocabulary lacks.
+
+        In emoji, and in words of another script, they stay with the rest.
+        """
+        kept = ""
+        for character in line:
+            is_mark = unicodedata.category(character) in _MARKS and self._is_new(character)
+            is_keycap = character in "\ufe0f\u20e3" and kept[-1:] in "0123456789#*\ufe0f"
+            if is_mark and not is_keycap and not (kept and self._is_new(kept[-1])):
+                continue
+            kept += character
+        return kept
 
     def _in_small_letters(self, line):
         """Returns a line as a sentence if all its words are in capitals, else as it is."""
@@ -112,6 +133,9 @@ class KeptParts:
 
         Returns (the rest, what stood before it, before its final stop, and after it).
         """
+        if bullet := _BULLET.match(line):
+            rest, *ends = self._without_ends(line[bullet.end() :])
+            return rest, bullet[0] + ends[0], *ends[1:]
         spans = [(i, j) for i, j in self._spans(line) if not any(map(str.isalnum, line[i:j]))]
         first, rest, before_stop, after = 0, line, "", ""
         if spans and not line[: spans[0][0]].strip():
@@ -165,7 +189,7 @@ class KeptParts:
 
     def placeholder_ids(self, placeholder: str) -> list[int]:
         """Returns the target ids of a placeholder, as they are inside a line."""
-        ids = self._target.encode([placeholder])[0][:-1]
+        ids = phrase_ids(placeholder, self._target)
         return ids[self._target.pieces(ids[:1]) == ["▁"] :]
 
     @staticmethod
@@ -173,6 +197,7 @@ class KeptParts:
         """Puts the parts into a translation, each once, at the first of its placeholders."""
         if hidden.in_capitals:
             text = text.upper()
+        text = _in_pairs(text, hidden.parts)
         for placeholder, part in hidden.parts.items():
             before, *after = text.split(placeholder)
             if not after:
@@ -207,6 +232,24 @@ def can_keep(tokenizer: Tokenizer) -> bool:
     return not any(
         UNK_ID in v.encode(PLACEHOLDERS[:1])[0] for v in (tokenizer.source, tokenizer.target)
     )
+
+
+def _in_pairs(text, parts):
+    """Exchanges the placeholders of a tag and its end tag where a translation has the end first.
+
+    `parts` are sign -> `Part`, in the order of the source.
+    """
+    open_tags = []
+    for placeholder, part in parts.items():
+        tag = _TAG.fullmatch(part.text)
+        if tag and not tag[1]:
+            open_tags.append((tag[2], placeholder))
+        elif tag and open_tags and open_tags[-1][0] == tag[2]:
+            _, begin = open_tags.pop()
+            if -1 < text.find(placeholder) < text.find(begin):
+                halves = (half.replace(begin, placeholder) for half in text.split(placeholder))
+                text = begin.join(halves)
+    return text
 
 
 def _touches(in_source, in_text):

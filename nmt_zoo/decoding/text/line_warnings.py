@@ -4,6 +4,7 @@ import collections
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from nmt_zoo.decoding.text.ranking import BARS, ESCAPED
 from nmt_zoo.decoding.text.splitting import sentences
 from nmt_zoo.decoding.text.training_text import UNKNOWN, TrainingText
 from nmt_zoo.decoding.translator import TOO_LONG, Translation, is_unknown
@@ -139,6 +140,8 @@ class TranslationWarnings(LineWarnings):
             )
         if not best.text:
             self._note("empty translations of lines that are not empty")
+        if BARS in best.text and self._n_best > 1:
+            self._note(f"translations with {BARS}, written as {ESCAPED}")
 
 
 def loop(text: str, source: str) -> str:

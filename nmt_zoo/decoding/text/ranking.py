@@ -11,7 +11,8 @@ from nmt_zoo.data_pipeline.lines import Lines
 if TYPE_CHECKING:
     from nmt_zoo.decoding.scoring import Scorer
 
-_SEPARATOR = " ||| "
+BARS, ESCAPED = "|||", "&#124;&#124;&#124;"  # Bars in a translation, and how lists write them.
+_SEPARATOR = f" {BARS} "
 _LINE_NUMBER = re.compile("[0-9]{1,18}")
 
 
@@ -47,7 +48,7 @@ class NBestList:
                     "the numbers of its lines"
                 )
             last = int(number)
-            yield last, _SEPARATOR.join(fields), scores
+            yield last, _SEPARATOR.join(fields).replace(ESCAPED, BARS), scores
 
     def take(self, first: int, count: int) -> list[list[tuple[str, list[str]]]]:
         """Returns [(translation, scores), ...] of each of `count` lines, beginning with `first`."""
@@ -86,7 +87,7 @@ def ranked_lines(
         scored = [(next(translations).score, *entry) for entry in of_line]
         scored.sort(key=lambda entry: -entry[0])
         ranked += [
-            _SEPARATOR.join([str(number), text, *scores, f"{score:.4f}"])
+            _SEPARATOR.join([str(number), text.replace(BARS, ESCAPED), *scores, f"{score:.4f}"])
             for score, text, scores in scored
         ]
     return ranked

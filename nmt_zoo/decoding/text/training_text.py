@@ -1,9 +1,11 @@
 """A record of what a training text was like, by which text unlike it is noticed."""
 
+import collections
 import dataclasses
 import functools
 import json
 import math
+import re
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +19,8 @@ from nmt_zoo.decoding.text.splitting import sentences
 _SAMPLE = 100_000  # Most lines whose sentences are looked at.
 _COMMON = 0.01  # Share of training lines from which lines of so many sentences are usual.
 
+_TAG = re.compile(r"[^\w\s][^\s]*\w[^\s]*[^\w\s]|_\S*\w\S*_")
+
 UNKNOWN = "lines without a word that the model knows; their translations mean nothing"
 CHARACTERS = "lines with characters that training never saw, such as {}"
 SMALL_LETTERS = "lines with capital letters, such as {}; the training text has small letters only"
@@ -29,21 +33,24 @@ class TrainingText:
     characters: str  # All different ones, sorted, without white space.
     # Sentences of a line that are usual: at least 1% of the lines have as many.
     most_sentences: int
-    context_sentences: int = 0  # That the model reads before each line.
+    # Words in brackets or other marks before 1% of the lines or more, such as <formal>.
+    tags: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, lines: Sequence[str], context_sentences: int = 0) -> "TrainingText":
+    def of(cls, lines: Sequence[str]) -> "TrainingText":
         """Reads a text once: all characters, and the sentences of at most `_SAMPLE` lines."""
         every = -(-len(lines) // _SAMPLE)
-        characters, counts = set(), [1]
+        characters, counts, tags = set(), [1], collections.Counter()
         with Progress("looking at the training text", len(lines), "lines") as progress:
             for number, line in enumerate(map(normalised, lines)):
                 characters.update(line)
                 if line and number % every == 0:
                     counts.append(len(sentences(line)))
+                    tags[line.split(" ", 1)[0]] += 1
                 progress.update(1)
         usual = sorted(counts, reverse=True)[math.ceil(_COMMON * len(counts)) - 1]
-        return cls("".join(sorted(characters - {" "})), usual, context_sentences)
+        common = [t for t, n in tags.items() if n >= _COMMON * len(counts) and _TAG.fullmatch(t)]
+        return cls("".join(sorted(characters - {" "})), usual, tuple(sorted(common)))
 
     @classmethod
     def read(cls, path: Path) -> "TrainingText | None":
@@ -52,7 +59,9 @@ class TrainingText:
             return None
         try:
             record = cls(**json.loads(read_bytes(path)))
-            if [*map(type, dataclasses.astuple(record))] != [str, int, int]:
+            record = dataclasses.replace(record, tags=tuple(record.tags))
+            types = {type(tag) for tag in record.tags} or {str}
+            if [type(record.characters), type(record.most_sentences), *types] != [str, int, str]:
                 raise ValueError
         except (ValueError, TypeError, RecursionError):
             raise UserError(
@@ -69,7 +78,7 @@ class TrainingText:
         return TrainingText(
             characters="".join(sorted({*self.characters, *other.characters})),
             most_sentences=max(self.most_sentences, other.most_sentences),
-            context_sentences=self.context_sentences,
+            tags=tuple(sorted({*self.tags, *other.tags})),
         )
 
     def unlike(self, line: str, translation: str) -> tuple[str, str]:

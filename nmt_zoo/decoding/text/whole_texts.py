@@ -62,7 +62,7 @@ def translate_text(
         nonlocal num_lines, beginning
         first, lines = window
         num_lines = first + len(lines)
-        sentences = [translator.divided(line)[1] for line in lines]
+        sentences = [translator.divided(line)[-1] for line in lines]
         if beginning is not None:
             beginning += sentences
             # Of a shorter part nothing follows: the next line may be known.

@@ -318,6 +318,8 @@ def read_tensors(path: FilePath) -> Arrays:
     path = Path(path)
     readers = {".safetensors": load_file, ".bin": _read_torch, ".npz": _read_numpy}
     try:
+        if path.exists() and not path.is_file():  # A pipe or a device may never end.
+            raise UserError(f"{path}: not a regular file")
         tensors = readers[path.suffix](path)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None

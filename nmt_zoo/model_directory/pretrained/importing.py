@@ -94,7 +94,8 @@ def _checksums(folder):
     """Returns the SHA-256 sums of the files that were read."""
     checksums = {}
     for path in sorted(folder.iterdir()):
-        if path.name in hugging_face.SMALL_FILES or path.suffix in _ENDINGS:
+        is_read = path.name in hugging_face.SMALL_FILES or path.suffix in _ENDINGS
+        if is_read and path.is_file():
             digest = hashlib.sha256()
             with open(path, "rb") as file:
                 for part in iter(lambda: file.read(1 << 20), b""):

@@ -80,6 +80,11 @@ class PairText(NamedTuple):
             print(summary, flush=True)
         if languages := options["target_languages"]:
             tags = tags_of(languages, len(train[0].sizes))
+            if len(valid[0].sizes) != len(tags):
+                raise UserError(
+                    f"--target_languages={languages}: {len(tags)} languages and "
+                    f"{len(valid[0].sizes)} validation texts; give one of each, in the same order"
+                )
             train, valid = ((tagged(s, tags), t) for s, t in (train, valid))
         return cls(train, *_in_turn(valid), tags)
 
@@ -97,7 +102,7 @@ class PairText(NamedTuple):
 
         None if it is not known which text the model of --init_from has seen.
         """
-        record = TrainingText.of(self.train[0].plain, options["context_sentences"])
+        record = TrainingText.of(self.train[0].plain)
         if not options["init_from"]:
             return record
         earlier = TrainingText.read(ModelDirectory(options["init_from"]).training_text_path)

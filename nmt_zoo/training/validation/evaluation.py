@@ -123,11 +123,12 @@ class Evaluator:
         self.target_lines = [target for _, target, _ in rows]
         self._line_names = [name for *_, name in rows]
         self.batches = {}
+        # Blank lines divide documents; as pairs, their probability would mean nothing.
+        is_pair = np.maximum(*(side.lengths for side in self.corpus)) > 1
+        texts = np.array(self.names or [""] * is_pair.size)
         for name in dict.fromkeys(self.names or [""]):
-            corpus = self.corpus
-            if self.names:
-                rows = np.flatnonzero([other == name for other in self.names])
-                corpus = EncodedCorpus(*(side.take(rows) for side in corpus))
+            rows = np.flatnonzero((texts == name) & (is_pair | ~is_pair[texts == name].any()))
+            corpus = EncodedCorpus(*(side.take(rows) for side in self.corpus))
             longest = max(int(side.lengths.max()) for side in corpus)
             self.batches[name] = batches(corpus, Batching(max(self.max_tokens, longest)))
 

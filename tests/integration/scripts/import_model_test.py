@@ -16,6 +16,7 @@ import safetensors.numpy
 import sentencepiece
 import tensorflow as tf
 
+import nmt_zoo
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.decoding.translator import Translator
@@ -23,6 +24,7 @@ from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.pretrained.hugging_face import read_tensors
 from nmt_zoo.model_directory.pretrained.importing import import_model
 from nmt_zoo.models.base import shift_right
+from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export
 from tests.pretrained import (
     CODES,
     LINES,
@@ -222,6 +224,19 @@ def test_ctranslate2_translates_alike(lines):
         for engine in ("tensorflow", "ctranslate2")
     )
     assert one.out == two.out and one.out.count("\n") == 3
+
+
+def test_an_export_keeps_the_language_that_it_was_made_for(made, tmp_path):
+    pytest.importorskip("ctranslate2")
+    *_, run = made["m2m"]
+    languages = ModelDirectory(run).config()["languages"]
+    other = next(name for name in languages["signs"] if name != languages["target"])
+    model = nmt_zoo.load(run, target_language=other)
+    model.export(tmp_path / "x", format="ctranslate2", max_input_tokens=40)
+    _, exported, _ = CTranslate2Export(tmp_path / "x").load()
+    expected = ModelDirectory(run).tokenizer(("", other)).target.language_token
+    assert exported.target.language_token == expected
+    assert expected != ModelDirectory(run).tokenizer().target.language_token
 
 
 def test_marians_own_form_gives_the_model_of_the_hub(made, tmp_path):

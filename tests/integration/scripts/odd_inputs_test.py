@@ -58,6 +58,8 @@ train {T} --train_source=a,a2 --train_target=b,b2 --corpus_weights=1 -> --corpus
 train {T} --train_source=a,a2 --train_target=b,b2 --corpus_weights=nan,1 -> --corpus_weights
 train {T} --train_source=a,a2 --train_target=b,b2 --corpus_weights=0,0 -> --corpus_weights
 train {T} --train_source=a,a2 --train_target=b,b2 --corpus_weights=many,1 -> --corpus_weights
+train {T} --train_source=a,a2 --train_target=b,b2 --target_languages=x,y -> 1 validation texts
+train {T} --train_source=a,a2 --train_target=b,b2 --corpus_weights=1,9 --model=hiero -> --corpus_w
 train {T} --model=gpt5 -> gpt5
 train {T} --set=width=16 -> width
 train {T} --set=width -> --set
@@ -148,6 +150,7 @@ align --source=pipe --target=b --alignments=x -> pipe
 align --source=a --target=b --model=gpt5 --alignments=x -> gpt5|--model
 align --source=a --target=b --model=ibm1 --alignments=folder -> folder
 align --source=a --target=b --model=ibm1 --alignments=a -> \ba\b
+align --source=a --target=b --symmetrise=union --threshold=0 --alignments=x -> --threshold
 align --source=a --target=b --model=ibm1 --gold=nowhere -> nowhere
 align --source=a --target=b --model=ibm1 --gold=two -> two, line 2
 align --source=a --target=b --model=ibm1 --gold=many -> many, line 1
@@ -187,6 +190,7 @@ EDITS = {
     "settings.num_encoder_layers": [10**6],
     "settings.num_heads": [0],
     "settings.dropout": ["__import__('os')", float("nan")],
+    "code": ["x.py", ["/etc/passwd"], ["i/own.py"]],
     "tokenizer": ["char", None],
     "options": [None],
     "vocab_sizes": [[], [300], ["300", "300"], [-300, -300], [301, 301], [10**12, 10**12]],

@@ -164,3 +164,19 @@ def test_its_phrases_serve_as_lexicon_and_shortlist_and_for_ranking(trained, net
     flags = [f"--input={tmp_path / 'one'}", f"--rank={tmp_path / 'n_best'}"]
     (first, _) = translate(trained, *flags)
     assert first.startswith("0 ||| eins Hund sieht zwei Katze |||")
+
+
+def test_pieces_without_a_translation_are_copied(folder, corpus, preset):
+    train(folder, f"{preset}.bpe", *corpus, f"--model={preset}", "--tokenizer=bpe", "--max_steps=1")
+    lines = translate(folder / f"{preset}.bpe")
+    assert "⁇" not in "".join(lines) and "z" in lines[2]  # Of "zebra".
+
+
+def test_pairs_that_the_model_cannot_explain_are_counted(trained, tmp_path):
+    write_lines(tmp_path / "a", ["one dog", "one dog"])
+    write_lines(tmp_path / "b", ["eins Hund", " ".join(["Hund"] * 30)])
+    flags = [f"--model_dir={trained}", f"--input={tmp_path / 'a'}", f"--score={tmp_path / 'b'}"]
+    done = run_script("translate", flags)
+    good, impossible = done.out.splitlines()
+    assert float(good) > -1e8 and impossible == "-inf"
+    assert "1 pairs not scored (the model finds no translation)" in done.err

@@ -162,13 +162,13 @@ def test_references_and_a_baseline_are_scored(transformer, text, tmp_path):
     source, target = text / "valid.source", text / "valid.target"
     output, table, other = (tmp_path / name for name in ("out.de", "all.tsv", "other.de"))
     flags = [f"--model_dir={transformer}", f"--output={output}"]
-    other.write_bytes(source.read_bytes())
+    write_lines(other, [f"{line} x" for line in read_lines(target)])
     both = [f"--input={source}", f"--reference={target},{other}", f"--baseline={target}"]
     done = run_script("translate", [*flags, *both, "--metrics=ter,bleu"])
     ter, bleu, *paired = done.out.splitlines()
     assert ter.startswith("TER|nrefs:2|") and bleu.startswith("BLEU|nrefs:2|")
     assert len(paired) == 2 and "|bs:1000|" in paired[0] and "baseline 100.00, p = 0.0" in paired[1]
-    columns = zip(*map(read_lines, (target, source, source)), strict=True)
+    columns = zip(*map(read_lines, (target, source, other)), strict=True)
     write_lines(table, ["\t".join(line) for line in columns])
     same = [f"--input={table}", f"--reference={table}", "--input_column=2", "--metrics=ter,bleu"]
     assert run_script("translate", [*flags, *same]).out.splitlines() == [ter, bleu]

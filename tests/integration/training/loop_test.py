@@ -20,7 +20,7 @@ from nmt_zoo.configuration.options import DEFAULTS
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.batching import Batching
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
-from nmt_zoo.data_pipeline.encoding import encode_pairs
+from nmt_zoo.data_pipeline.encoding import encode_lines, encode_pairs
 from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding.translator import Translator
@@ -512,6 +512,16 @@ def test_lines_without_a_reference_are_not_translated(evaluating, corpus, text):
     half = Evaluator(update, translator, corpus, text[0][::2], text[1][::2], max_tokens=64)()
     assert found.bleu == half.bleu and [s for s, *_ in found.samples] == text[0][:6:2]
     assert Evaluator(update, translator, corpus, ["a"], [" "], max_tokens=64)().bleu is None
+
+
+def test_blank_lines_between_documents_are_no_pairs(evaluating, corpus, tokenizer, text):
+    update, translator = evaluating
+    lines = [[line for pair in side for line in (pair, "")] for side in text]
+    sides = zip((tokenizer.source, tokenizer.target), lines, strict=True)
+    divided = EncodedCorpus(*(encode_lines(*side) for side in sides))
+    expected = Evaluator(update, translator, corpus, *text, max_tokens=64)()
+    found = Evaluator(update, translator, divided, *text, max_tokens=64)()
+    assert found.perplexity == pytest.approx(expected.perplexity, rel=1e-6)
 
 
 def test_each_of_several_texts_has_its_scores(evaluating, corpus, text):

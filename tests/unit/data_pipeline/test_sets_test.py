@@ -132,17 +132,61 @@ def test_a_plain_text_may_begin_with_a_bracket(write, line):
         assert list(source_text(write("x", "\n".join(lines)))) == lines
 
 
-def test_all_other_columns_of_a_tsv_are_references(write):
-    path = write("x.TSV", "a\tb\tc\nd\te\t\n")
-    assert list(source_text(path, 1)) == ["a", "d"]
-    assert list(source_text(path, 3)) == ["c", ""]
-    assert reference_texts(path, path, ["a", "d"]) == [["b", "e"], ["c", ""]]
-    assert reference_texts(path, path, ["b", "e"], 2) == [["a", "d"], ["c", ""]]
-    other = write("y.de", "x\ny\n")
-    assert reference_texts(f"{other},{path}", path, ["a", "d"], 1)[::2] == [["x", "y"], ["c", ""]]
+FORMS = {
+    "subtitles": ["1\n00:00:01,000 --> 00:00:02,000\nA dog.\n", "WEBVTT\n\n00:01.0 --> 00:02.0\nA"],
+    "JSON": [
+        '{"text": "a"}\n{"text": "b"}\n',
+        '{\n  "text": "a"\n}\n',
+        '[\n {"a": 1}]',
+        '["a"]\n["b"]\n',
+    ],
+    "a catalogue of gettext": ['# x\nmsgid ""\nmsgstr ""\n\nmsgid "a"\nmsgstr "b"\n'],
+    "fields": ['"a","b"\n"c, d","e"\n"f","""g"""\n', '"a"\t"b"\n' * 3],
+    "an office document": ["PK\x03\x04..."],
+    "PDF": ["%PDF-1.4\n"],
+    "RTF": ["{\\rtf1 a}"],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_files_of_another_form_are_refused(write, form):
+    for text in FORMS[form]:
+        with pytest.raises(UserError, match=f"x: {form}"):
+            source_text(write("x", text))
+    with pytest.raises(UserError, match="fields with commas"):
+        source_text(write("x.csv", "one, two\nthree,four\n"))
+    for text in ("one, two\nthree, four\n", '"a", he said, "b"\n"c"\n', "{a} b\n[[c]] d\n"):
+        assert len(source_text(write("plain", text))) == 2
+
+
+def test_the_other_columns_of_a_tsv_with_translations_are_references(write, capsys):
+    source = ["a dog runs fast", "two cats sleep", "the old man sings"]
+    target = ["ein Hund rennt schnell", "zwei Katzen schlafen", "der alte Mann singt"]
+    again = ["ein Hund läuft schnell", "", "der alte Mann sang"]
+    columns = {
+        "scores": ["0.1", "0.25", "1"],
+        "licences": [f"CC-BY 2.0 #{n} (user)" for n in range(3)],
+        "identifiers": ["doc1-a", "doc1-b", "doc2-c"],
+        "French": ["un chien court vite", "deux chats dorment", "le vieux chante"],
+        "the source": source,
+    }
+    for more in columns.values():
+        for order in ((source, target, again, more), (more, source, target, again)):
+            path = write("x.TSV", "\n".join(map("\t".join, zip(*order, strict=True))))
+            place = 1 if order[0] is source and order[-1] is more else 2
+            assert list(source_text(path, place)) == source
+            expected = [x for x in order if x in (target, again)]
+            assert reference_texts(path, path, source, place) == expected
+            assert f"{4 if order[-1] is more else 1} left out" in capsys.readouterr().err
+    path = write("x.TSV", "\n".join(map("\t".join, zip(source, target, again, strict=True))))
+    assert reference_texts(path, path, source) == [target, again]
+    other = write("y.de", "\n".join(source))
+    assert capsys.readouterr().err == ""
+    assert reference_texts(f"{other},{path}", path, source, 1) == [source, target, again]
+    assert "3 of 3 lines of the reference are those of the source" in capsys.readouterr().err
     for reference, source in ((other, path), (path, other)):
         with pytest.raises(UserError, match="TSV: given for one side only"):
-            reference_texts(reference, source, ["a", "d"])
+            reference_texts(reference, source, ["a", "b", "c"])
 
 
 def test_references_that_do_not_fit_are_refused(write):

@@ -54,6 +54,11 @@ FAULTS = {
         VALID,
         "the target is in another script than elsewhere (train.b, line 701: 'Это не тот язык .')",
     ),
+    "entities": (
+        [(s, t.replace("e", "&#233;") if n % 9 == 0 else t) for n, (s, t) in enumerate(TRAIN)],
+        VALID,
+        "of 700 training pairs that were looked at have entities, &#233; (train.b, line 1: ",
+    ),
     "turned": (TRAIN, turned(VALID), "source and target of the validation text are swapped"),
     "shifted": (
         [*zip(ENGLISH, without(GERMAN, 0), strict=True)],

@@ -11,6 +11,7 @@ from nmt_zoo.decoding.scores import (
     METRICS,
     bleu_tokenizer,
     corpus_scores,
+    leading,
     p_values,
     paired_bootstrap,
     remarks,
@@ -143,4 +144,33 @@ def test_a_text_that_looks_tokenised_is_named_once():
     assert "the translations look tokenised" in remarks([plain], tokens)[0]
     for references in ([plain], [plain, LINES], [tokens[:9]], [[*tokens[:11], *plain]]):
         assert remarks(references, plain) == []
-    assert remarks([tokens], tokens, is_for_bleu=False) == []
+    assert remarks([tokens], tokens, is_usual=False) == []
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_equal_translations_do_not_differ(metric):
+    text = [f"{line[:-2]} é" for line in LINES]
+    for other in (text, [unicodedata.normalize("NFD", line) for line in text]):
+        assert paired_bootstrap(text, other, [LINES], [metric])[0].endswith("p = 1.0000")
+        _, found = system_scores([text, other, LINES], [LINES], [metric])
+        first, second, _ = found[metric][1]
+        assert first == second and first.p_value < 0.05
+    assert p_values(text, [text, LINES], [LINES])[0] == 1
+
+
+def test_ter_counts_characters_where_no_spaces_divide_words():
+    reference = ["我们明天去北京看长城", "他喜欢喝茶"]
+    good = [reference[0].replace("明", "今"), reference[1]]
+    found = corpus_scores(good, [reference], ["ter"])
+    assert found["ter"].score == pytest.approx(100 / 15) and "asian:yes" in found["ter_signature"]
+    assert "TER of characters" in remarks([reference], metrics=["ter"])[0]
+    assert "TER counts words between spaces" in remarks([["ก ก"]], metrics=["ter"])[0]
+    assert "asian:no" in corpus_scores(LINES, [LINES], ["ter"])["ter_signature"]
+
+
+def test_of_a_list_of_terms_chrf_leads():
+    terms = ["Hund", "rote Katze", "das kleine Haus"]
+    assert "four words" in remarks([terms])[0] and remarks([terms], metrics=["chrf"]) == []
+    assert leading(["bleu", "chrf"], [terms]) == ["chrf", "bleu"]
+    assert leading(["bleu", "ter"], [terms]) == ["bleu", "ter"]
+    assert leading(["bleu", "chrf"], [LINES]) == ["bleu", "chrf"]

@@ -18,6 +18,7 @@ import tensorflow as tf
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import write_lines
 from nmt_zoo.common.locks import RunLock
+from nmt_zoo.model_directory.configuration import read_configuration
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.metrics import append_record, keep_records, read_records
 from nmt_zoo.model_directory.weight_files import DamagedError, read_archive, write_archive
@@ -249,3 +250,33 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path, request, capsys):
     request.getfixturevalue("without_locks")  # A run goes on.
     lock.acquire()
     assert f"{tmp_path / 'lock'}: this file system has no locks (" in capsys.readouterr().err
+
+
+def test_weights_of_another_vocabulary_are_refused(tmp_path):
+    directories = []
+    for name, crc in (("a", 1), ("b", 2)):
+        directory = ModelDirectory(tmp_path / name)
+        directory.config = lambda crc=crc: {"vocabulary_crc32": {"v": crc}}
+        directory.path.mkdir()
+        directory.config_path.write_text("{}")
+        directory.write_best({"model/w": np.ones(2)}, {"step": 3})
+        directories.append(directory)
+    assert directories[0].read_best()[1] == {"step": 3}
+    directories[0].best_path.write_bytes(directories[1].best_path.read_bytes())
+    with pytest.raises(UserError, match="another vocabulary"):
+        directories[0].read_best()
+
+
+def test_an_archive_that_would_fill_the_memory_is_damaged(tmp_path):
+    path = tmp_path / "best.npz"
+    np.savez_compressed(path, w=np.zeros(100_000), state=np.array("{}"))
+    with pytest.raises(DamagedError, match="would unpack to 8"):
+        read_archive(path)
+
+
+def test_a_settings_file_of_gigabytes_is_refused_at_once(tmp_path):
+    path = tmp_path / "config.json"
+    with open(path, "wb") as file:
+        file.truncate(1 << 33)
+    with pytest.raises(UserError, match="at most 268,435,456 are read"):
+        read_configuration(path)

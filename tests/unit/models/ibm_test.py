@@ -133,8 +133,8 @@ def test_a_table_of_positions_is_a_softmax_and_uniform_beyond_its_size(positions
     for row, n in ((0, 5), (1, 4), (2, 1)):
         for i in range(6):
             weights = np.ones(n)
-            if i < 4 and positions == "shared":  # Logits beyond the table are 0.
-                weights = np.exp([*logits[i], 0][:n])
+            if i < 4 and positions == "shared":  # Beyond the table, the last logit.
+                weights = np.exp([*logits[i], logits[i, -1]][:n])
             elif i < 4 and n <= 4:
                 weights = np.exp(logits[n - 1, i, :n])
             expected = [*(weights / weights.sum()), *np.zeros(5 - n)]

@@ -127,7 +127,9 @@ def _expect_by_table(table, block, translation):
 class SharedEstimate(PositionEstimate):
     """Model 2 with one table of weights for all n: row i, divided by the sum of its first n."""
 
-    weights: np.ndarray  # [T, n] float64, above 0. Other positions weigh 1.
+    # [T, n] float64, above 0. Further source positions weigh as much as the last one of their row;
+    # further rows are uniform.
+    weights: np.ndarray
 
     @classmethod
     def first(cls, *, sizes: tuple[int, int] = (0, 0), **settings: Any) -> "PositionEstimate":
@@ -141,8 +143,8 @@ class SharedEstimate(PositionEstimate):
 
     def _table(self, height, n):
         """Returns the priors of n source positions for `height` target positions."""
-        weights, fitted = np.ones([height, n]), self.weights[:height, :n]
-        weights[: fitted.shape[0], : fitted.shape[1]] = fitted
+        weights, fitted = np.ones([height, n]), self.weights[:height]
+        weights[: len(fitted)] = fitted[:, np.minimum(np.arange(n), fitted.shape[1] - 1)]
         return weights / weights.sum(axis=1, keepdims=True)
 
     def expect(self, block: Block, translation: np.ndarray) -> Expectation:
@@ -154,29 +156,29 @@ class SharedEstimate(PositionEstimate):
 
         There is no closed form, because sentences of other lengths divide by other sums. Each of
         some steps of the MM algorithm of Hunter 2004, "MM Algorithms for Generalized Bradley-Terry
-        Models", gives w_j = c_j / sum_{n >= j} C_n / (w_1 + ... + w_n), with c_j the expected links
-        of position j and C_n those of all sentences of length n; none lowers the likelihood.
+        Models", gives w_j = c_j / sum_n a_nj C_n / (a_n1 w_1 + ... + a_nn w_n), with c_j the
+        expected links of position j, C_n those of all sentences of length n, and a_nj the number of
+        their positions that weigh w_j; none lowers the likelihood.
         """
         groups = [counts for (counts,) in self.merged(statistics)]
         if not groups:
             return self
-        height = max(counts.shape[0] for counts in groups)
+        height, columns = self.weights.shape
         longest = max(counts.shape[1] for counts in groups)
-        links, totals = np.zeros((2, height, longest))
+        links, totals = np.zeros([height, columns]), np.zeros([height, longest])
         for counts in groups:
-            rows, n = counts.shape
-            links[:rows, :n] += counts
-            totals[:rows, n - 1] += counts.sum(axis=1)
-        weights = self._table(height, longest)
+            rows, n = counts[:height].shape
+            np.add.at(links[:rows].T, np.minimum(np.arange(n), columns - 1), counts[:height].T)
+            totals[:rows, n - 1] += counts[:height].sum(axis=1)
+        lengths = np.arange(1, longest + 1)[:, None]
+        shared = (lengths > np.arange(columns)).astype(float)
+        shared[:, -1] = np.maximum(lengths[:, 0] - (columns - 1), 0)
+        weights = self.weights / self.weights.mean(axis=1, keepdims=True)
         for _ in range(_MM_STEPS):
-            shares = totals / np.cumsum(weights, axis=1)
-            norms = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1]  # Over the lengths n >= j.
+            norms = (totals / (weights @ shared.T)) @ shared
             fitted = np.divide(links, norms, out=weights.copy(), where=norms > 0)
             weights = np.maximum(fitted, _LEAST_WEIGHT)
-        rows, columns = self.weights.shape
-        kept, weights = np.ones_like(self.weights), weights[:rows, :columns]
-        kept[: weights.shape[0], : weights.shape[1]] = weights
-        return replace(self, weights=kept)
+        return replace(self, weights=weights)
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,8 @@ class Tuning(WayOfTraining):
     def _add(self, row, translations):
         _, line, reference = self.lines[row]
         reference = tuning.ngram_counts(_words(reference, self.tokenizer.target))
-        words_of_source = _words(line, self.tokenizer.source)
+        # By numbers of the target vocabulary, as copies of them in translations are compared.
+        words_of_source = _words(line, self.tokenizer.target)
         for translation in translations:
             words = translation.words(words_of_source, UNK_ID)
             key = tuple(words), tuple(np.round(translation.features, 4))

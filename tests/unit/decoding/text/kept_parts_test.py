@@ -62,12 +62,41 @@ def test_technical_parts_are_found_as_a_whole(ascii_tokenizer, line, parts):
         ("你好，世界。", "\ue000", ["你好，世界。"]),
         ("at https://a.org/ü now", "at \ue000 now", ["https://a.org/ü"]),
         ("the dog‑house", "the dog‑house", []),
+        ("a 👩‍👩‍👧 and 1️⃣ .", "a \ue000 and \ue001 .", ["👩‍👩‍👧", "1️⃣"]),
     ],
 )
 def test_new_characters_are_hidden_with_their_words(ascii_tokenizer, line, hidden, parts):
     found = KeptParts("", ascii_tokenizer).hide(line)
     assert (found.text, texts(found)) == (hidden, parts)
     assert KeptParts.restore(found.text, found) == line
+
+
+def test_marks_on_known_letters_change_nothing_else(ascii_tokenizer):
+    keep = KeptParts("", ascii_tokenizer)
+    assert keep.hide("the stu\u0320dent \u200fsl\u0301\u0320eeps\ufe0f .") == keep.hide(
+        "the student sleeps ."
+    )
+    for line in ("слово\u0301 д\u0320 .", "نَمَس"):
+        hidden = keep.hide(line)
+        assert KeptParts.restore(hidden.text, hidden) == line
+
+
+@pytest.mark.parametrize("bullet", ["1.", "12)", "(a)", "-", "•", "–"])
+def test_a_bullet_or_number_in_front_stays_and_changes_nothing_else(ascii_tokenizer, bullet):
+    keep = KeptParts("", ascii_tokenizer)
+    plain, found = keep.hide("a dog 😀 ."), keep.hide(f"{bullet} a dog 😀 .")
+    assert found == plain._replace(front=f"{bullet} ")
+    assert keep.hide("A. Smith") == Hidden("A. Smith", {}) and keep.hide("-") == Hidden("-", {})
+
+
+@pytest.mark.parametrize("order", ["\ue001 b \ue000 c", "b \ue001 \ue000", "\ue000 b \ue001 c"])
+def test_a_pair_of_tags_stays_a_pair(ascii_tokenizer, order):
+    hidden = KeptParts("technical", ascii_tokenizer).hide("a <b class='x'>b</b> c <br/> d")
+    restored = KeptParts.restore(order, hidden)
+    assert restored.index("<b class") < restored.index("</b>")
+    nested = KeptParts("technical", ascii_tokenizer).hide("<i>a <b>b</b></i> </u>")
+    restored = KeptParts.restore("\ue003 \ue002 x \ue001 \ue000 \ue004", nested)
+    assert restored.replace(" ", "") == "<i><b>x</b></i></u>"
 
 
 @pytest.mark.parametrize(
@@ -106,9 +135,9 @@ def test_a_new_apostrophe_becomes_the_known_one(ascii_tokenizer):
 
 def test_a_part_touches_in_a_translation_only_what_it_touches_in_its_line(ascii_tokenizer):
     keep = KeptParts(r"\d+", ascii_tokenizer)
-    hidden = keep.hide("(12) and 3, so")
+    hidden = keep.hide("a (12) and 3, so")
     one, two = hidden.parts
-    assert hidden.text == f"( {one} ) and {two} , so"
+    assert hidden.text == f"a ( {one} ) and {two} , so"
     assert keep.restore(f"also {two} und ( {one} )", hidden) == "also 3 und (12)"
     assert keep.restore(f"{one} also {two} , und", hidden) == "12 also 3, und"
 

@@ -26,11 +26,18 @@ def test_sentences_end_at_punctuation_and_not_at_abbreviations():
         "the dog runs . the cat sleeps .": ["the dog runs .", "the cat sleeps ."],
         "雨。「晴れ。」雪！": ["雨。", "「晴れ。」", "雪！"],
         "Er kam 1999. Dann ging er.": ["Er kam 1999.", "Dann ging er."],
+        "He said no. Then he left.": ["He said no.", "Then he left."],
+        "Es hält 20 Min. Danach fährt es.": ["Es hält 20 Min.", "Danach fährt es."],
+        "The man ran. 5 dogs slept.": ["The man ran.", "5 dogs slept."],
+        "मैं घर जाता हूँ। वह आता है।": ["मैं घर जाता हूँ।", "वह आता है।"],
+        "ما اسمك؟ أنا علي.": ["ما اسمك؟", "أنا علي."],
     }.items():
         assert sentences(line) == expected
     for line in (
         "Dr. Smith met J. R. Jones on 3. May, e.g. Mrs. Hall.",
         "z. B. Hunde, z.B. Katzen und ca. 30 Vögel",
+        "He met us on Jan. 5 in St. Louis, see vol. 4, pp. 7 and fig. 3, at house no. 5.",
+        "5 Mio. Euro in der Goethestr. 7, Tel. 0228, siehe Abb. 4 und Dr.-Ing. Meier",
         "It cost 3.5 dollars. and more",
         "well... maybe",
         "no stop",

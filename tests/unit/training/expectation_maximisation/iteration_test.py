@@ -249,3 +249,14 @@ def test_corpora_of_next_to_nothing_are_no_error(name, pairs):
         estimate, history = textbook.fit(words, begin(words, POSITIONS[name]), 2, alpha=0.1)
         assert estimate.translation.size == words.num_pairs
         assert np.all(np.isfinite(history))
+
+
+def test_shared_positions_beyond_the_table_weigh_as_its_last_ones():
+    """Sentences are longer than the table: the likelihood never falls."""
+    words, _ = random_index(count=60)
+    estimate = random_estimate(words, type(POSITIONS["shared"]).first(sizes=(3, 3)))
+    estimate, likelihoods = textbook.fit(words, estimate, 6)
+    assert likelihoods == sorted(likelihoods)
+    table = estimate.positions._table(4, 6)
+    np.testing.assert_allclose(table[:3, 2:] / table[:3, 2:3], 1)
+    np.testing.assert_allclose(table[3], 1 / 6)

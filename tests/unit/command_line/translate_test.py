@@ -1,0 +1,18 @@
+"""What the earlier translations of an interrupted run depend on."""
+
+from nmt_zoo.command_line.translate import Arguments, what_translates
+
+
+def test_another_language_or_another_file_of_rules_begins_anew(tmp_path):
+    rules = tmp_path / "rules.py"
+    rules.write_text("one")
+
+    def facts(**flags):
+        options = {"rules": f"{rules}:Name"}
+        return what_translates(Arguments(**{"target_language": "de", "options": options, **flags}))
+
+    before = facts()
+    assert facts() == before != facts(target_language="fr")
+    assert facts(source_language="en") != before
+    rules.write_text("other")
+    assert facts() != before

@@ -1,0 +1,42 @@
+"""Unknown words that translations by phrases copy."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, UNK_ID, WordVocabulary
+from nmt_zoo.models.phrases.table_decoder import Phrase, PhraseTranslation
+from nmt_zoo.training.ways.phrases.tuning_update import Tuning
+
+# Of words, each side numbers its own.
+TOKENIZER = Tokenizer(
+    "word",
+    WordVocabulary([*SPECIALS, "the", "Peter", "sleeps"]),
+    WordVocabulary([*SPECIALS, "Peter", "schläft", "der"]),
+)
+SLEEPS = TOKENIZER.target.words.index("schläft")
+
+
+def translation(*phrases):
+    return PhraseTranslation([UNK_ID, SLEEPS, 3], -1.0, np.zeros(2), lambda: [*phrases])
+
+
+def test_an_unknown_word_is_the_one_it_is_linked_with_or_else_of_its_phrase():
+    rest = Phrase([1, 2], [1], [(1, 1)])
+    for unknown in (Phrase([0], [0], [(0, 0)]), Phrase([0], [0], [])):
+        assert translation(unknown, rest).words("abc", UNK_ID) == ["a", SLEEPS]
+    assert translation(Phrase([1], [1], []), Phrase([2, 0], [0], [])).words("abc", UNK_ID)[0] == "c"
+
+
+@pytest.mark.parametrize(
+    ("reference", "matches"), [("Peter schläft", [2, 1]), ("schläft schläft", [1, 0])]
+)
+def test_tuning_compares_a_copied_word_with_the_words_of_the_reference(reference, matches):
+    lines, candidates = [([5, 6, 3], "Peter sleeps", reference)], [{}]
+    tuning = SimpleNamespace(lines=lines, tokenizer=TOKENIZER, candidates=candidates)
+    phrases = Phrase([0], [0], [(0, 0)]), Phrase([1], [1], [(1, 1)])
+    Tuning._add(tuning, 0, [translation(*phrases)])
+    ((_, counts),) = candidates[0].values()
+    assert counts[:2] == matches
