@@ -218,7 +218,6 @@ def test_with_a_sparse_prior_iterations_begin_with_what_the_models_have():
 IBM = {"model1_steps": 1, "model2_steps": 2, "alpha": 0.01}
 RESUMED = {
     **{name: ({"positions": name, "max_positions": 8}, IBM) for name in list(POSITIONS)[1:]},
-    "leave one out": ({"positions": "jumps"}, {**IBM, "leave_one_out": True}),
     "fertilities": ({"preset": "hmm_fertility"}, FERTILE),
 }
 
