@@ -1,5 +1,7 @@
 """Updates by gradient descent, with a learning rate of 1, so that a change is a gradient."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -34,22 +36,18 @@ def batch(rows=slice(None), source_columns=0, target_columns=0):
     }
 
 
-def create_update(**settings):
-    """Makes an update of a model without dropout and tied embeddings: gradients are sparse."""
+def create_model():
+    """Makes a model without dropout and tied embeddings: gradients are sparse."""
     keras.utils.set_random_seed(0)
-    model = models.create(
-        "transformer_tiny",
-        11,
-        11,
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-        width=8,
-        num_heads=2,
-        ffn_width=8,
-        dropout=0.0,
-        tie_embeddings="none",
-    )
-    return Gradient(model, keras.optimizers.SGD(1.0), **settings)
+    settings = {**SMALL, "width": 8, "ffn_width": 8, "dropout": 0.0, "tie_embeddings": "none"}
+    return models.create("transformer_tiny", 11, 11, **settings)
+
+
+shared_model = functools.cache(create_model)  # Every test leaves its weights as they were.
+
+
+def create_update(**settings):
+    return Gradient(shared_model(), keras.optimizers.SGD(1.0), **settings)
 
 
 def change(update, of_batch):
@@ -202,7 +200,7 @@ def test_batches_of_one_update_count_as_one_large_batch(loss_average):
 
 def test_adamw_shrinks_matrices_by_rate_and_decay_and_leaves_all_else_alone():
     """Without a gradient, only the decay changes weights."""
-    weights = create_update().model.trainable_variables
+    weights = create_model().trainable_variables
     for weight in weights:
         weight.assign(tf.ones_like(weight))
     optimizer = adam(learning_rate=0.1, warmup_steps=1, schedule="constant", weight_decay=0.2)
