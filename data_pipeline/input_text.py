@@ -285,22 +285,18 @@ def _reference_columns(path, columns, source):
     numbers = [number for number in range(1, len(columns) + 1) if number != source]
     if len(numbers) == 1:
         return [columns[numbers[0] - 1]]
-    samples = [
+    words = [
         [re.findall(r"\w+", normalised(line).lower()) for line in itertools.islice(text, _SAMPLE)]
         for text in columns
     ]
-    usual = _mean(map(len, samples[source - 1]))
-    others = [n for n in numbers if samples[n - 1] != samples[source - 1]] or numbers
-    texts = [n for n in others if _is_text(samples[n - 1], usual)] or others[:1]
-    # The column after the source first.
-    first = min(texts, key=lambda n: (n < source, n))
-
-    def shared(number, shift):
-        other = samples[number - 1][shift:] + samples[number - 1][:shift]
-        pairs = zip(map(set, samples[first - 1]), map(set, other), strict=True)
-        return _mean(len(a & b) / len(a | b) for a, b in pairs if a and b)
-
-    chosen = [n for n in texts if n == first or shared(n, 0) > max(_SHARED, 2 * shared(n, 1))]
+    own = words[source - 1]
+    others = [n for n in numbers if words[n - 1] != own] or numbers
+    texts = [n for n in others if _may_translate(words[n - 1], own)] or others[:1]
+    first = min(texts, key=lambda n: (n < source, n))  # Better one after the source.
+    chosen = []
+    for n in texts:
+        here, beside = (_alike(words[first - 1], x) for x in (words[n - 1], words[n - 1][1:]))
+        chosen += [n] if n == first or here > max(_SHARED, 2 * beside) else []
     if left := [n for n in numbers if n not in chosen]:
         example = next(filter(None, map(str.strip, columns[left[0] - 1])), "")
         print(
@@ -312,16 +308,15 @@ def _reference_columns(path, columns, source):
     return [columns[n - 1] for n in chosen]
 
 
-def _is_text(lines, usual):
-    """Returns whether lines, as lists of words, may translate those of a mean number of words."""
+def _may_translate(lines, source):
+    """Returns whether lines, as lists of words, may translate others."""
     words = [word for line in lines for word in line]
     has_letters = sum(any(map(str.isalpha, word)) for word in words) > len(words) / 2
-    # Of each line, the next one has other words; but not of a licence or a class.
-    pairs = [({*a}, {*b}) for a, b in itertools.pairwise(lines) if a and b]
-    alike = _mean(len(a & b) / len(a | b) for a, b in pairs)
-    return has_letters and alike < 0.5 and _mean(map(len, lines)) > usual / 4
+    # Each line has other words than the next, unlike a licence, and not far fewer than the source.
+    return has_letters and _alike(lines, lines[1:]) < 0.5 and len(words) > sum(map(len, source)) / 4
 
 
-def _mean(numbers):
-    numbers = list(numbers)
-    return sum(numbers) / max(len(numbers), 1)
+def _alike(lines, others):
+    """Returns the mean share of the words of two lines that both have."""
+    pairs = [({*a}, {*b}) for a, b in zip(lines, others, strict=False) if a and b]
+    return sum(len(a & b) / len(a | b) for a, b in pairs) / max(len(pairs), 1)
