@@ -43,7 +43,7 @@ _DECODING = {
 
 
 def _updates():
-    """Makes a row for each result of `speed.py updates`."""
+    """Makes a row for each result of updates beside PyTorch."""
     results = records("speed/updates/*.json")
     return table(
         _UPDATES,
@@ -67,7 +67,7 @@ def _update_sentence():
 
 
 def _decoding():
-    """Makes a row for each model and way of `speed.py decoding`; sentences a second.
+    """Makes a row for each model and way of `speed.py`; sentences a second.
 
     Recurrent models were measured by the commit that their record names. Each cell shows the
     setting with which the engine is fastest.

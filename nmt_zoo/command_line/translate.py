@@ -271,7 +271,8 @@ class Arguments(flag_values.Arguments):
         _SCORES,
         "",
         "Files of human translations of the input, separated by commas; or the --input itself if "
-        "it is a test set with references, or a .tsv, whose other columns are the references. "
+        "it is a test set with references, or a .tsv, whose other columns of translations are "
+        "the references. "
         "Blank lines are not scored. Prints --metrics.",
     )
     metrics: list[str] = flag(
