@@ -37,14 +37,6 @@ class TokenScores(NamedTuple):
     best_log_probs: Any  # [B, T, A] float32.
 
 
-def in_graph(model: Searchable, function: Callable, signature: list) -> Callable:
-    """Returns a function of a model as a graph; as it is, if the model is not made of tensors."""
-    if model.decoder_class:
-        return function
-    # AutoGraph has nothing to convert, and would hide the model's errors.
-    return tf.function(function, input_signature=signature, autograph=False)
-
-
 def make_scorer(
     model: Searchable, num_best: int = 0
 ) -> Callable[[tf.Tensor, tf.Tensor], TokenScores]:

@@ -16,7 +16,7 @@ from nmt_zoo.common.files import read_lines
 from nmt_zoo.data_pipeline.text_form import normalised
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, SPECIALS, UNK_ID
-from nmt_zoo.decoding.scoring import in_graph
+from nmt_zoo.decoding.search.groups import in_graph
 from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.models.base import TranslationModel
 

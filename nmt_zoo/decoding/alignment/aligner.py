@@ -24,7 +24,7 @@ from nmt_zoo.decoding.alignment.links import Link
 from nmt_zoo.decoding.alignment.map_names import layers_by_kind
 from nmt_zoo.decoding.alignment.parallel_text import ParallelText
 from nmt_zoo.decoding.alignment.subword_merging import word_weights
-from nmt_zoo.decoding.scoring import in_graph
+from nmt_zoo.decoding.search.groups import in_graph
 from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.models.base import TranslationModel
 
