@@ -34,7 +34,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_folder, read_lines, write_text
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.text_form import is_blank
-from nmt_zoo.data_pipeline.tokenization.languages import SIDES
+from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES
 from nmt_zoo.decoding.translator import Translator, split_options
 from nmt_zoo.model_directory.combined_models import load_models, require_steps
 from nmt_zoo.model_directory.directory import ModelDirectory, model_directories

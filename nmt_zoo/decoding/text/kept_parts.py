@@ -107,8 +107,8 @@ class KeptParts:
 
         In emoji, and in words of another script, they stay with the rest.
         """
-        kept = ""
-        for character in line:
+        kept = line if line.isascii() else ""
+        for character in line[len(kept) :]:
             is_mark = unicodedata.category(character) in _MARKS and self._is_new(character)
             is_keycap = character in "\ufe0f\u20e3" and kept[-1:] in "0123456789#*\ufe0f"
             if is_mark and not is_keycap and not (kept and self._is_new(kept[-1])):
