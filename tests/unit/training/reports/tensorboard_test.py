@@ -23,6 +23,7 @@ def test_translations_and_attention_are_shown_without_advice_on_fonts(tmp_path, 
     board.samples(Evaluation(3.0, 12.0, [("ab", "x", "c")], attention), 7)
     board.samples(Evaluation(3.0, None, []), 8)
     board.close()
+    assert capsys.readouterr().err == ""
     found = {tag: (step, tensor) for tag, step, tensor in values(tmp_path)}
     assert found.keys() == {"train/loss", "samples", "attention"}
     assert {step for step, _ in found.values()} == {7}
@@ -31,4 +32,3 @@ def test_translations_and_attention_are_shown_without_advice_on_fonts(tmp_path, 
     image = tf.io.decode_png(png)
     assert image.shape == (int(height), int(width), 3)
     assert image.numpy().std() > 0
-    assert capsys.readouterr().err == ""
