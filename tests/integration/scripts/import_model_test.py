@@ -231,8 +231,9 @@ def test_an_export_keeps_the_language_that_it_was_made_for(made, tmp_path):
     *_, run = made["m2m"]
     languages = ModelDirectory(run).config()["languages"]
     other = next(name for name in languages["signs"] if name != languages["target"])
-    model = nmt_zoo.load(run, target_language=other)
-    model.export(tmp_path / "x", format="ctranslate2", max_input_tokens=40)
+    (tmp_path / "text").write_text("sees\n")
+    options = {"format": "ctranslate2", "check_input": tmp_path / "text"}
+    nmt_zoo.load(run, target_language=other).export(tmp_path / "x", **options)
     _, exported, _ = CTranslate2Export(tmp_path / "x").load()
     expected = ModelDirectory(run).tokenizer(("", other)).target.language_token
     assert exported.target.language_token == expected
