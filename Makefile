@@ -69,15 +69,9 @@ check: .venv/dev
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/basedpyright
 
-# TensorFlow keeps the memory of every graph until a process ends, so these folders run apart, and a
-# process takes less than 5 GB. Replicas need a processor that is split.
-APART := tests/unit $(addprefix tests/integration/,scripts models decoding)
-
+# Replicas need a processor that is split, which makes all other tests slower.
 test: check
-	for folder in $(APART); do \
-	    $(PYTEST) -m "not slow and not replicas" $$folder || exit 1; \
-	done
-	$(PYTEST) -m "not slow and not replicas" tests/integration $(APART:%=--ignore=%)
+	$(PYTEST) -m "not slow and not replicas" tests/unit tests/integration
 	$(PYTEST) -m replicas tests/integration/training tests/integration/scripts
 
 # What takes long: tests marked slow, and the whole of tests/system.

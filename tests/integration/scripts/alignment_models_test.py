@@ -58,6 +58,7 @@ def test_more_iterations_with_fertilities_give_the_weights_of_all_at_once(folder
     assert_same_arrays(folder / "parts/best.npz", folder / "at_once/best.npz")
 
 
+@pytest.mark.slow
 def test_trains_by_gradient_as_well(folder, corpus):
     train(folder, "plain", *corpus, "--model=ibm1", "--bleu_lines=0")
     flags = ("--model=ibm1", "--update=gradient", "--max_tokens_per_batch=256", "--max_epochs=20")

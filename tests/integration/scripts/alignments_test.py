@@ -193,6 +193,7 @@ def write_dictionary_text(count=60):
         Path(name).write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_head_that_is_chosen_agrees_best_with_links_of_the_text(run):
     write_dictionary_text(count=20)
     text = ("--source=a", "--target=b")

@@ -182,6 +182,7 @@ def test_what_is_asked_by_flags_is_in_the_translations(translate, folder, gradua
     assert done.out == "" and done.err.count("\n") == 1  # Before any line is translated.
 
 
+@pytest.mark.slow
 def test_draws_are_repeated_with_the_same_seed(translate, gradual):
     flags = [f"--model_dir={gradual}", "--sample", "--n_best=3"]
     one, same, other = (

@@ -411,6 +411,7 @@ def test_text_for_validation_and_test_is_held_out_where_none_is_given(folder, co
 
 
 @eagerly
+@pytest.mark.slow
 def test_a_handful_of_sentences_are_all_for_training(tmp_path):
     """Model 1 and its successor with attention, on the example of a chapter that compares them."""
     for side, lines in (

@@ -68,6 +68,7 @@ def test_answers_are_those_of_translate(server, transformer, tmp_path):
     assert whole == "\n".join(text for _, text in expected[:3])
 
 
+@pytest.mark.slow
 def test_every_row_has_options_of_its_own(server, loaded):
     options = {"beam_size": [-1, 2], "length_penalty": [-1, 0.0], "n_best": [-1, 2]}
     answer = predicted(server, "translate", text=LINES[:2], **options)

@@ -92,6 +92,7 @@ def test_a_guide_that_does_not_fit_is_refused_before_the_text_is_encoded(
     assert "dropped:" not in done.out and not (folder / "misfit").exists()
 
 
+@pytest.mark.slow
 def test_an_automatic_precision_is_chosen_once_and_recorded(folder, corpus):
     """Updates are timed before the pace lowers a warm-up that is longer than the run."""
     flags = [*corpus, *CHEAP, "--schedule=cosine", "--max_steps=2"]
