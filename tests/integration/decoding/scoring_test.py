@@ -7,10 +7,12 @@ import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import write_lines
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.scoring import Scorer, make_scorer
+from nmt_zoo.decoding.text.formats import n_best_lines
 from nmt_zoo.decoding.text.ranking import NBestList, ranked_lines
-from nmt_zoo.decoding.translator import EMPTY, NO_MEMORY, TOO_LONG
+from nmt_zoo.decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translation
 from nmt_zoo.models.combination import Ensemble, ShallowFusion
 from nmt_zoo.models.noisy_channel import NoisyChannel
 from tests.integration.decoding.conftest import LINES
@@ -136,3 +138,11 @@ def test_a_translation_may_hold_the_separator(tmp_path):
     path = tmp_path / "n-best"
     path.write_text("0 ||| a ||| b ||| -1 ||| -inf\n0 |||  ||| -2\n")
     assert NBestList(path).take(0, 2) == [[("a ||| b", ["-1", "-inf"]), ("", ["-2"])], []]
+
+
+def test_bars_in_translations_are_read_back(tmp_path):
+    translation = Translation("Hund ||| 5", -1.0, -2.0, True, [5, 3])
+    lines = n_best_lines((0, ["a ||| b"]), [[translation]])
+    assert lines == ["0 ||| Hund &#124;&#124;&#124; 5 ||| -1.0000"]
+    write_lines(tmp_path / "list", lines)
+    assert NBestList(tmp_path / "list").take(0, 1) == [[("Hund ||| 5", ["-1.0000"])]]
