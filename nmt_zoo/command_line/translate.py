@@ -12,7 +12,7 @@ python translate.py --model_dir=runs/x --input=test.en --score=test.de > log_pro
 python translate.py --model_dir=runs/x --input=test.en --rank=test.nbest > ranked.nbest
 """
 
-from nmt_zoo.common import process
+from nmt_zoo.common import own_code, process
 
 process.start(tensorflow=False, small_operations=True)
 
@@ -442,7 +442,6 @@ def print_scores(
 def texts_read(args: Arguments) -> dict[str, str]:
     """Returns flag -> path of the texts on which translations depend."""
     paths = {"lexicon": args.lexicon, **{name: args.options.get(name) for name in FILES}}
-    paths["rules"] = args.options.get("rules", "").rpartition(":")[0]
     return {name: path for name, path in paths.items() if path}
 
 
@@ -450,6 +449,8 @@ def what_translates(args: Arguments) -> dict[str, Any]:
     """Returns everything besides the text that a translation depends on, as JSON values."""
     values = args.values()
     read = {name: [path] for name, path in texts_read(args).items()}
+    if args.options.get("rules"):  # Their files have been loaded with the flags.
+        read |= own_code.record()
     for name in ("model_dir", "channel_model", "language_model", "shortlist"):
         if path := values.get(name):
             read[name] = [directory.best_path for directory in model_directories(path)]

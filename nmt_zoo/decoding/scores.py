@@ -137,12 +137,11 @@ def remarks(
             f"the {' and '.join(tokenised)} look tokenised (lines end in ' .'): BLEU of tokens is "
             "not comparable with published figures; detokenise both, or give --tokenize=none"
         )
-    language = _language(references)
-    if language and "ter" in metrics:
-        of_spaces = f"TER counts words between spaces, not those of {language}; compare chrF"
-        of_characters = f"TER of characters (asian_support), because the references are {language}"
-        if language in _ASIAN or _NO_SPACES in language:
-            warnings.append(of_characters if language in _ASIAN else of_spaces)
+    language = _language(references) if "ter" in metrics else ""
+    if language in _ASIAN:
+        warnings.append(f"TER of characters (asian_support), because the references are {language}")
+    elif _NO_SPACES in language:
+        warnings.append(f"TER counts words between spaces, not those of {language}; compare chrF")
     if "bleu" in metrics and _is_list_of_terms(references):
         warnings.append(
             "fewer than half of the reference lines have four words, whose sequences BLEU counts: "

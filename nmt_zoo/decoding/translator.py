@@ -280,7 +280,9 @@ class Translator:
         if len(parts) == 1 and (not context or self._fits(line)):
             return [line]
         most, parts = self.options.context_sentences, [tags + part for part in parts]
-        with_context = Context(most).of([*context, *parts])[len(context) :] if most else parts
+        if not most:
+            return [language + part for part in parts]
+        with_context = Context(most).of([*context, *parts])[len(context) :]
         # A part that is short enough only without its context has none.
         pairs = zip(with_context, parts, strict=True)
         return [language + (both if self._fits(both) else part) for both, part in pairs]

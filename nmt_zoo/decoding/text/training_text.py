@@ -18,7 +18,7 @@ from nmt_zoo.decoding.text.splitting import sentences
 
 _SAMPLE = 100_000  # Most lines whose sentences are looked at.
 _COMMON = 0.01  # Share of training lines from which lines of so many sentences are usual.
-
+# A word that begins and ends with marks, such as <formal>, [x] or __y__.
 _TAG = re.compile(r"[^\w\s][^\s]*\w[^\s]*[^\w\s]|_\S*\w\S*_")
 
 UNKNOWN = "lines without a word that the model knows; their translations mean nothing"
@@ -59,10 +59,11 @@ class TrainingText:
             return None
         try:
             record = cls(**json.loads(read_bytes(path)))
-            record = dataclasses.replace(record, tags=tuple(record.tags))
-            types = {type(tag) for tag in record.tags} or {str}
-            if [type(record.characters), type(record.most_sentences), *types] != [str, int, str]:
+            *facts, tags = dataclasses.astuple(record)
+            are_tags = isinstance(tags, list | tuple) and all(isinstance(t, str) for t in tags)
+            if [*map(type, facts)] != [str, int] or not are_tags:
                 raise ValueError
+            record = dataclasses.replace(record, tags=tuple(tags))
         except (ValueError, TypeError, RecursionError):
             raise UserError(
                 f"{path}: damaged (expected what train.py records of a training text); restore it, "
