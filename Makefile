@@ -4,8 +4,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := runs/demo
 EXPORT := exports/demo
-# Two processes; the one that ends first takes tests from the other.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+# Three processes keep two cores busy, as some tests wait for servers and scripts; the one that ends
+# first takes tests from the others.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal
 
 .PHONY: demo docs figures check test test-slow test-kills test-mutations clean
 
@@ -69,9 +70,11 @@ check: .venv/dev
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/basedpyright
 
-# Replicas need a processor that is split, which makes all other tests slower.
-test: check
-	$(PYTEST) -m "not slow and not replicas" tests/unit tests/integration
+# Checks of the code run beside the first tests. Replicas need a processor that is split, which makes
+# all other tests slower.
+test: .venv/dev
+	$(MAKE) --no-print-directory check & check=$$!; \
+	$(PYTEST) -m "not slow and not replicas" tests/unit tests/integration && wait $$check
 	$(PYTEST) -m replicas tests/integration/training tests/integration/scripts
 
 # What takes long: tests marked slow, and the whole of tests/system.

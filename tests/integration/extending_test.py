@@ -108,6 +108,7 @@ def test_a_model_directory_misses_its_file_by_name_and_loads_it(extended):
     assert "my_model.py: there is no such file" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_added_model_keeps_the_laws_of_all_models(extended):
     laws = ROOT / "tests" / "integration" / "models" / "contract_test.py"
     model = f"{extended / 'my_model.py'}:BagOfWords"

@@ -169,6 +169,7 @@ def asked(text, *rows):
     return {"text": text, **dict(zip(names, columns, strict=True))}
 
 
+@pytest.mark.slow
 def test_saved_model_translates_each_row_with_its_own_options(parts, served):
     options = [DEFAULTS, (1, 0.6, 1), (5, 0.0, 5), (4, -1.0, 3), (-1, 2.0, 2)]
     rows = [(line, *each) for line in LINES for each in options]

@@ -554,6 +554,7 @@ def test_decoding_methods_trace_with_unknown_dimensions(model, methods):
         assert now.shape[0] == rows * beams
 
 
+@of_each_class
 def test_bfloat16_stays_finite_and_its_logits_and_explanations_float32(model, half, logits):
     with tf.GradientTape() as tape:
         half_logits = half({"source_ids": ids(SOURCE), "target_in_ids": target_in(TARGET)})

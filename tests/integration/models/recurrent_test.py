@@ -170,6 +170,7 @@ def test_a_scan_applies_its_step_from_the_chosen_end():
     assert (outputs.numpy().ravel().tolist(), last[0].numpy().item()) == ([9, 5, 3], 17)
 
 
+@pytest.mark.slow
 def test_gradients_with_unknown_lengths_and_by_xla_are_those_of_eager():
     layer = randomised(BidirectionalLayer("lstm", E, U))
 

@@ -46,6 +46,7 @@ def test_a_run_that_trained_only_simpler_models_says_so(folder, corpus):
         assert (words in done.out) == (steps == 2)
 
 
+@pytest.mark.slow
 def test_more_iterations_with_fertilities_give_the_weights_of_all_at_once(folder, corpus):
     """Although their perplexity, which does not count fertilities, rises."""
     flags = ("--model=hmm_fertility", "--model1_steps=1", "--hmm_steps=1", "--bleu_lines=0")

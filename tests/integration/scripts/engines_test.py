@@ -38,7 +38,10 @@ def chosen(model_dir, *flags):
 
 @pytest.mark.parametrize(
     "flags",
-    [["--engine=auto"], ["--engine=ctranslate2", "--split_sentences=always", "--long_lines=split"]],
+    [
+        pytest.param(["--engine=auto"], marks=pytest.mark.slow),
+        ["--engine=ctranslate2", "--split_sentences=always", "--long_lines=split"],
+    ],
 )
 def test_a_sentence_is_translated_without_tensorflow(transformer, flags):
     lines = "the dog runs . the dog runs .\n"

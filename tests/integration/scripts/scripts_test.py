@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from nmt_zoo.common.files import read_lines, write_lines
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.metrics import read_records
 from tests.integration.scripts.conftest import TRANSFORMER
-from tests.running import ROOT, eagerly, run_script, train
+from tests.running import ROOT, attempt, eagerly, run_script, train
 from tests.tiny import WORDS, corpus_flags, small_flags
 from tests.unit.decoding.pictures.attention_pictures_test import svg_texts
 
@@ -240,20 +241,22 @@ def test_long_lines_are_left_or_split_and_every_output_stays_well_formed(transfo
 
 def test_what_an_interrupted_translation_has_done_is_taken_up(transformer, tmp_path):
     output, path = tmp_path / "out.de", tmp_path / "text.en"
-    lines = [" ".join(words) for words in itertools.permutations(WORDS, 4)]
+    lines = [" ".join(words) for words in itertools.permutations(WORDS, 3)]
     write_lines(path, lines)
     flags = [f"--model_dir={transformer}", f"--input={path}", f"--output={output}"]
     flags += ["--batch_size=8", "--beam_size=1"]
-    command = [sys.executable, "translate.py", *flags]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
     unfinished = tmp_path / "out.de.unfinished"
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
-        if unfinished.exists() and unfinished.read_bytes().count(b"\n") > 8:
-            break
-        time.sleep(0.02)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait() != 0
+
+    def interrupt():
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            if unfinished.exists() and unfinished.read_bytes().count(b"\n") > 8:
+                return os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.02)
+
+    with ThreadPoolExecutor() as thread:
+        thread.submit(interrupt)
+        assert attempt("translate", flags).status == 128 + signal.SIGINT
     assert [p.name for p in tmp_path.glob("out*")] == [unfinished.name]
     done_before = unfinished.read_bytes().count(b"\n") - 1
     write_lines(path, lines[: done_before + 20])

@@ -74,7 +74,10 @@ def export(folder, model, tokenizer, **settings):
     return CTranslate2Export(folder).load()[:2]
 
 
-@pytest.fixture(scope="module", params=SETTINGS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=[pytest.mark.slow] * (name == "pre")) for name in SETTINGS],
+)
 def both(request, tmp_path_factory):
     pytest.importorskip("ctranslate2", reason=REASON)
     kind, settings = SETTINGS[request.param]

@@ -81,9 +81,9 @@ def test_every_preset_learns_as_in_float32(preset, way, plain):
 
 @pytest.mark.parametrize(
     ("preset", "way"),
-    [("transformer_simple", "float16"), ("rnn_attention", "bfloat16"), ("attention_ibm2", "XLA")],
+    [("transformer_simple", "float16"), ("attention_ibm2", "XLA")],
 )
-def test_a_preset_of_each_kind_learns_as_in_float32(preset, way, plain):
+def test_some_presets_learn_as_in_float32(preset, way, plain):
     check(preset, way, 12, plain)
 
 
