@@ -38,7 +38,7 @@ def test_memory_grows_with_word_pairs_and_tokens_only(model, monkeypatch):
         text_alignment.align_text(corpus, model, 1, threshold=0.4)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert (peaks[1] - peaks[0]) / (4 * len(words)) < 2000
+    assert (peaks[1] - peaks[0]) / (4 * len(words)) < 5000  # 9,000 or more in one chunk.
 
 
 def test_a_full_disk_is_one_line_and_no_file_is_left(monkeypatch, tmp_path, full_disk):
