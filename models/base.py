@@ -195,6 +195,8 @@ class Searchable(keras.Model):
     can_compile = False
     # True if there is an `align` that distinguishes source words.
     has_alignment = False
+    # What the heads of `attention_maps` are in a model without attention, such as "links".
+    head_names: tuple[str, ...] = ()
     # Size of the largest tensor of `align`: numbers for each source token, and for each pair of a
     # source token and a target token.
     align_sizes = (0, 1)

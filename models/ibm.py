@@ -88,6 +88,7 @@ class AlignmentModel(CoverageModel):
         "null_probability": ("positions", ("diagonal", "jumps")),
     }
     predicts = "scores"
+    head_names = ("posterior",)
     has_fertilities = False  # whether `log_ratios` of fertilities are trained, too
 
     def __init__(

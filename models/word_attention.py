@@ -111,6 +111,10 @@ class WordAttention(CoverageModel):
         return self.is_mixture or self.target_positions is not None
 
     @property
+    def head_names(self) -> tuple[str, ...]:
+        return ("posterior",) if self.is_mixture else ()
+
+    @property
     def align_sizes(self) -> tuple[int, int]:
         return self.target_vocab_size if self.is_mixture else 0, 1
 

@@ -63,6 +63,7 @@ class TableModel(TranslationModel):
     logits_add_up = True
     beam_size = BEAM_SIZE  # Unless the user says another number.
     trained_by = ("tuning",)
+    head_names = ("links", "phrases")
     corpus_sizes = ("num_source_phrases", "num_phrase_pairs", "num_target_words", "num_ngrams")
 
     def __init__(

@@ -121,7 +121,10 @@ class Arguments(flag_values.Arguments):
         excludes=("attention=tree",),
     )
     merge_subwords: bool = flag(
-        _ONE, False, "Draws words instead of subword pieces.", excludes=("attention=tree",)
+        _ONE,
+        False,
+        "Draws words instead of subword pieces. Default: true in an .html, else false.",
+        excludes=("attention=tree",),
     )
     gold_links: str = flag(
         _ONE,
@@ -301,7 +304,8 @@ def first_view(flags: Arguments) -> dict[str, Any]:
     """Returns what a page shows first, as far as flags choose it."""
     view = {name: None if value == "all" else value for name, value in chosen_map(flags).items()}
     kind = view.pop("kind")
-    view["merge"] = flags.merge_subwords
+    if "merge_subwords" in flags.given:
+        view["merge"] = flags.merge_subwords
     return view | {"kind": kind} if flags.has_choice else view
 
 
@@ -313,8 +317,7 @@ def explore_sentence(flags: Arguments) -> None:
     models = [explorer.explore(flags.source, flags.target, gold=gold) for explorer in explorers]
     if not flags.target:
         console.write_result(*(model["target"]["text"] for model in models))
-    view = first_view(flags)
-    write_page(flags.output, models, {**view, "merge": view["merge"] or gold is not None})
+    write_page(flags.output, models, first_view(flags))
     print(f"wrote {flags.output}")
 
 

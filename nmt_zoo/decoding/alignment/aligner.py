@@ -263,7 +263,7 @@ def word_maps(
     """
     sides = zip(tokenizer[1:], lines, strict=True)
     numbers = [vocabulary.word_numbers([line])[0] for vocabulary, line in sides]
-    names = layers_by_kind(maps)["cross"].values()
+    names = [name for name in maps if not name.endswith("/self")]
     merged = {name: word_weights(maps[name], *numbers) for name in names}
     return merged, [[*split_words(line), "</s>"] for line in lines]
 

@@ -15,13 +15,15 @@
  *                   "gold": GOLD, "translations": [TRANSLATION, ...]}; the last two may be missing
  *     SIDE         {"text": str, "tokens": [str], "words": [str], "wordOf": [int]}: the tokens and
  *                  the words, both with "</s>"; wordOf is the word of each token, from 0
- *     name         "encoder/0/self", "decoder/0/self", "decoder/0/cross" (layers from 0), "alignment"
+ *     name         "encoder/0/self", "decoder/0/self", "decoder/0/cross" (layers from 0); links of the
+ *                  translation to the source have another name, such as "alignment"
  *     MAP          {"shape": [heads, rows, columns], "weights": base64 of one byte for each weight};
  *                  byte b is the weight (b / 255)^2. Rows attend, columns are attended to; those of
  *                  a decoder/i/self are "<s>" and all target tokens but the last
  *     GOLD         {"sure": [[source word, target word], ...], "possible": the same}
  *     TRANSLATION  {"text": str, "score": number or null, "logProb": number, "finished": bool,
- *                   "given": bool, "shown": bool, "steps": [STEP, ...]}
+ *                   "given": bool, "shown": bool, "steps": [STEP, ...]}; without any "best", tokens
+ *                   have no probabilities
  *     STEP         {"token": str, "logProb": number, "best": [[str, number], ...]}: the token of this
  *                  step, and the most probable tokens there with their log-probabilities
  *
@@ -32,7 +34,8 @@
 const Explorer = (() => {
   const { KINDS, foreign, labelled, layersOf, lineOf, make, makeSelect, reading, scaleOf, tableOf } =
     ExplorerNumbers;
-  const { drawMatrix, drawThumbnail, makeBeam, makeNumbers, makeWords } = ExplorerPictures;
+  const { addressOf, captionOf, drawMatrix, drawThumbnail, makeBeam, makeNumbers, makeWords } =
+    ExplorerPictures;
 
   const GOLD_KEY = " Frames of another colour: correct links; dashed: possible ones.";
 
@@ -107,7 +110,7 @@ const Explorer = (() => {
       const same = (values) => values.map((value) => [value, value]);
       const selects = {
         kind: makeSelect(
-          Object.keys(this.layers).map((name) => [name, KINDS[name].label]),
+          Object.keys(this.layers).map((name) => [name, KINDS[name] ?? name]),
           kind,
         ),
         layer: makeSelect([...same(numbers), ...all(numbers.length, "layers")], layer),
@@ -137,7 +140,7 @@ const Explorer = (() => {
       );
     }
 
-    /** Draws all heads in small, by which a head can be chosen. */
+    /** Draws all heads in small, by which a pointer can choose one; keys have the lists above. */
     drawOverview() {
       const layers = this.layers[this.choice.kind];
       const heads = layers[0][1].shape[0];
@@ -146,39 +149,19 @@ const Explorer = (() => {
       if (layers.length * heads < 2) {
         return;
       }
-      const grid = make("div", { role: "radiogroup", "aria-label": "all layers and heads" });
+      const grid = make("div");
       for (const [layer, map] of layers) {
         const line = make("div", { class: "layer" }, make("span", {}, `layer ${layer}`));
         for (let head = 1; head <= heads; head++) {
-          const button = make(
-            "button",
-            { type: "button", role: "radio", "aria-label": `layer ${layer}, head ${head}` },
-            drawThumbnail(map, head),
-          );
-          button.addEventListener("click", () => this.chooseHead(layer, head));
+          const look = { type: "button", tabindex: "-1", "aria-label": `layer ${layer}, head ${head}` };
+          const button = make("button", look, drawThumbnail(map, head));
+          button.addEventListener("click", () => this.changed({ ...this.choice, layer, head }));
           this.thumbnails.push({ layer, head, button });
           line.append(button);
         }
         grid.append(line);
       }
-      grid.addEventListener("keydown", (event) => this.moveInOverview(event, heads));
       this.overview.append(make("h3", {}, "All heads"), grid);
-    }
-
-    moveInOverview(event, heads) {
-      const by = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: heads, ArrowUp: -heads }[event.key];
-      const now = this.thumbnails.findIndex(({ button }) => button === document.activeElement);
-      const next = this.thumbnails[now + by];
-      if (by && next) {
-        event.preventDefault();
-        this.chooseHead(next.layer, next.head);
-      }
-    }
-
-    chooseHead(layer, head) {
-      this.changed({ ...this.choice, layer, head });
-      const isChosen = (thumbnail) => thumbnail.layer === layer && thumbnail.head === head;
-      this.thumbnails.find(isChosen).button.focus();
     }
 
     /** Draws the weights of the choice, with full colour for a weight of `scale`. */
@@ -197,24 +180,22 @@ const Explorer = (() => {
           leave: () => this.lists[other].list.focus(),
         });
       this.lists = {
-        columns: makeList(table.columns, "looked at", "column", "rows", (column) => [null, column]),
-        rows: makeList(table.rows, "looking", "row", "columns", (row) => [row, null]),
+        columns: makeList(table.columns, "attended to", "column", "rows", (column) => [null, column]),
+        rows: makeList(table.rows, "attends", "row", "columns", (row) => [row, null]),
       };
       this.words.replaceChildren(this.lists.columns.row, this.lists.rows.row);
       const region = { class: "scrolled", tabindex: "0", role: "group", "aria-label": "matrix" };
-      const bar = ["0", make("span", { class: "bar" }), `${scale} attention weight`];
+      const bar = ["weight 0", make("span", { class: "bar" }), String(scale)];
+      const save = make("a", { href: "#", download: "attention.svg" }, "Save the picture");
+      save.addEventListener("click", () => (save.href = addressOf(this.matrix.svg)));
       this.pictures.querySelector("figure").replaceChildren(
         make("div", region, this.matrix.svg),
         make("p", { class: "scale" }, ...bar),
-        make("figcaption", {}, "Rows look, columns are looked at.", model.gold ? GOLD_KEY : ""),
+        make("figcaption", {}, captionOf(table), model.gold ? GOLD_KEY : "", " ", save),
       );
       for (const { layer, head, button } of this.thumbnails) {
         const isChosen = layer === choice.layer && head === choice.head;
-        button.setAttribute("aria-checked", String(isChosen));
-        button.tabIndex = isChosen ? 0 : -1;
-      }
-      if (this.thumbnails.length && !this.thumbnails.some(({ button }) => button.tabIndex === 0)) {
-        this.thumbnails[0].button.tabIndex = 0;
+        button.setAttribute("aria-pressed", String(isChosen));
       }
       this.fillNumbers();
       this.point(null, null);
@@ -256,8 +237,8 @@ const Explorer = (() => {
       const { table } = this;
       if (row !== null && column !== null) {
         const weight = table.weights[row * table.columns.labels.length + column];
-        const [looking, seen] = [table.rows.labels[row], table.columns.labels[column]];
-        return [foreign(looking), " looks at ", foreign(seen), ` ${weight.toFixed(2)}`];
+        const [own, other] = [table.rows.labels[row], table.columns.labels[column]];
+        return [foreign(own), ` ${table.rows.verb} `, foreign(other), ` ${weight.toFixed(2)}`];
       }
       if (row !== null) {
         return reading(table, "rows", row);
@@ -265,13 +246,13 @@ const Explorer = (() => {
       if (column !== null) {
         return reading(table, "columns", column);
       }
-      return ["Point at a word, or choose one with the arrow keys, to see where it looks."];
+      return ["Point at a word, or choose one with the arrow keys, to see what it attends to."];
     }
   }
 
   /** Shows data, see above, in an element, in place of what it contained. */
   function show(element, data) {
-    const first = { merge: Boolean(data.models[0].gold), ...data.choice };
+    const first = { merge: true, ...data.choice };
     const views = data.models.map((model) => new View(model, first));
     const drawn = views.filter(({ table }) => table);
     const drawAll = () => {

@@ -5,11 +5,11 @@
 
 // eslint-disable-next-line no-unused-vars
 const ExplorerNumbers = (() => {
+  // Kinds of attention. Other maps, such as "alignment", are links of the translation to the source.
   const KINDS = {
-    cross: { map: /^decoder\/(\d+)\/cross$/, label: "cross: translation to source" },
-    encoder: { map: /^encoder\/(\d+)\/self$/, label: "encoder: source to source" },
-    decoder: { map: /^decoder\/(\d+)\/self$/, label: "decoder: translation to its beginning" },
-    alignment: { map: /^(alignment)$/, label: "alignment: translation to source" },
+    cross: "cross-attention",
+    encoder: "self-attention of the encoder",
+    decoder: "masked self-attention of the decoder",
   };
   const SVG = "http://www.w3.org/2000/svg";
   const MOST_NAMED = 6; // Words named in a reading.
@@ -19,9 +19,9 @@ const ExplorerNumbers = (() => {
 
   // Small helpers
 
-  /** Returns text in which control characters are visible as \uXXXX. */
+  /** Returns text with control characters as \uXXXX; "▁" of subwords, a heavy block, is a thin "_". */
   function visible(text) {
-    return text.replace(
+    return text.replaceAll("▁", "_").replace(
       CONTROLS,
       (control) => "\\u" + control.charCodeAt(0).toString(16).padStart(4, "0"),
     );
@@ -67,15 +67,13 @@ const ExplorerNumbers = (() => {
 
   /** Returns the layers of each kind: kind -> [[number of the layer from 1, MAP], ...]. */
   function layersOf(maps) {
-    const kinds = {};
-    for (const [kind, { map }] of Object.entries(KINDS)) {
-      const names = Object.keys(maps).filter((name) => map.test(name));
-      const layers = names.map((name) => [(Number(map.exec(name)[1]) || 0) + 1, maps[name]]);
-      if (layers.length) {
-        kinds[kind] = layers.sort((a, b) => a[0] - b[0]);
-      }
+    const kinds = { cross: [], encoder: [], decoder: [] };
+    const names = Object.keys(maps).filter((name) => !/^\d/.test(name)); // Not of an ensemble's members.
+    for (const name of names) {
+      const [kind, layer, what] = name.split("/");
+      (kinds[what === "cross" ? what : kind] ??= []).push([Number(layer ?? 0) + 1, maps[name]]);
     }
-    return kinds;
+    return Object.fromEntries(Object.entries(kinds).filter(([, layers]) => layers.length));
   }
 
   /** Returns the weights of one head, or their mean over heads, as numbers, row by row. */
@@ -127,7 +125,7 @@ const ExplorerNumbers = (() => {
   }
 
   /**
-   * Returns what a choice shows: {rows, columns: {name, labels, wordOf}, weights}.
+   * Returns what a choice shows: {rows, columns: {name, labels, wordOf, verb}, weights}.
    */
   function tableOf(model, layers, choice) {
     const chosen = layers[choice.kind].filter(
@@ -141,19 +139,22 @@ const ExplorerNumbers = (() => {
     if (choice.merge) {
       weights = merged(weights, rows, columns);
     }
-    const labelsOf = (side) => ({
+    const isAttention = choice.kind in KINDS;
+    const labelsOf = (side, verb) => ({
+      verb: isAttention ? verb : "is linked to",
       name: side.name,
       labels: (choice.merge ? side.words : side.tokens).map(visible),
       wordOf: choice.merge ? side.words.map((_, i) => i) : side.wordOf,
     });
-    return { rows: labelsOf(rows), columns: labelsOf(columns), weights };
+    const [does, gets] = ["attends to", "is attended to by"];
+    return { rows: labelsOf(rows, does), columns: labelsOf(columns, gets), weights };
   }
 
   /** Returns the weight of full colour: one for all tables shown, so that they can be compared. */
   function scaleOf(tables) {
     const largest = Math.max(...tables.map(({ weights }) => weights.reduce((a, b) => Math.max(a, b), 0)));
-    // At least 0.1, so that attention to all tokens alike is faint.
-    return [0.1, 0.2, 0.3, 0.5].find((step) => largest <= step) ?? 1;
+    // At least 0.3, so that attention to all tokens alike is faint.
+    return [0.3, 0.5].find((step) => largest <= step) ?? 1;
   }
 
   /** Returns "sure", "possible" or "" for a cell of a table. */
@@ -174,7 +175,7 @@ const ExplorerNumbers = (() => {
       : table.rows.labels.map((_, i) => table.weights[i * width + position]);
   }
 
-  /** Returns in words where a token looks, or what looks at it. */
+  /** Returns in words what a token attends to, or what attends to it. */
   function reading(table, side, position) {
     const [own, others] =
       side === "rows" ? [table.rows, table.columns] : [table.columns, table.rows];
@@ -183,12 +184,11 @@ const ExplorerNumbers = (() => {
       .filter(([, weight]) => weight >= 0.005)
       .sort((a, b) => b[1] - a[1])
       .slice(0, MOST_NAMED);
-    const verb = side === "rows" ? "looks at" : "is looked at by";
-    const parts = [foreign(own.labels[position]), ` ${verb} `];
+    const parts = [foreign(own.labels[position]), ` ${own.verb} `];
     named.forEach(([i, weight], n) => {
       parts.push(n ? ", " : "", foreign(others.labels[i]), ` ${weight.toFixed(2)}`);
     });
-    return named.length ? parts : [foreign(own.labels[position]), ` ${verb} nothing in particular`];
+    return named.length ? parts : [...parts, "nothing in particular"];
   }
 
   return {

@@ -8,6 +8,10 @@
 const ExplorerPictures = (() => {
   const { filled, foreign, goldOf, labelled, make, makeSvg, weightsOf } = ExplorerNumbers;
   const THUMBNAIL = [59, 130, 208]; // Visible on white and on black.
+  // What the style sheet gives to an SVG, as its own attributes.
+  const LOOK = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "font-family"];
+  LOOK.push("font-size", "text-anchor", "dominant-baseline");
+  const STEP = ["probability", "most probable tokens here", "log-probability so far"]; // Headings.
   let listCount = 0;
 
   // Pictures
@@ -32,25 +36,27 @@ const ExplorerPictures = (() => {
    */
   function drawMatrix(model, choice, table, scale, onCell) {
     const [rows, columns] = [table.rows.labels.map(short), table.columns.labels.map(short)];
-    const size = Math.max(rows.length, columns.length) > 40 ? 15 : 22;
+    const size = Math.max(rows.length, columns.length) > 30 ? 16 : 22; // At 60°, labels are 14 apart.
     const left = Math.ceil(Math.max(...rows.map(textWidth))) + 8;
-    const slanted = Math.ceil(Math.max(...columns.map(textWidth)) * Math.SQRT1_2) + 14;
+    const longest = Math.ceil(Math.max(...columns.map(textWidth)));
+    const slanted = Math.ceil(longest * Math.sin(Math.PI / 3)) + 14;
     const [width, height] = [columns.length * size, rows.length * size];
+    const whole = [left + width + Math.ceil(longest / 2) + 8, slanted + height + 2];
     const svg = makeSvg("svg", {
       role: "img",
-      width: left + width + slanted,
-      height: slanted + height + 2,
-      viewBox: `0 0 ${left + width + slanted} ${slanted + height + 2}`,
+      width: whole[0],
+      height: whole[1],
+      viewBox: `0 0 ${whole.join(" ")}`,
       "aria-label":
-        `Matrix of ${rows.length} rows, which look, and ${columns.length} columns, which are ` +
-        "looked at; the table under Numbers has its weights",
+        `Matrix of ${rows.length} rows and ${columns.length} columns. ${captionOf(table)} ` +
+        "The table under Numbers has its weights.",
     });
     rows.forEach((label, i) => {
       const start = { x: left - 6, y: slanted + (i + 0.5) * size, class: "row" };
       svg.append(makeSvg("text", start, label));
     });
     columns.forEach((label, i) => {
-      const at = `translate(${left + (i + 0.5) * size} ${slanted - 6}) rotate(-45)`;
+      const at = `translate(${left + (i + 0.5) * size} ${slanted - 6}) rotate(-60)`;
       svg.append(makeSvg("text", { transform: at, class: "column" }, label));
     });
     svg.append(makeSvg("rect", { x: left, y: slanted, width, height, class: "frame" }));
@@ -88,19 +94,29 @@ const ExplorerPictures = (() => {
     function point(row, column) {
       const [x, across] = column === null ? [0, columns.length] : [column, 1];
       const [y, down] = row === null ? [0, rows.length] : [row, 1];
-      const isShown = row !== null || column !== null;
-      filled(
-        mark,
-        {
-          x: left + x * size,
-          y: slanted + y * size,
-          width: isShown ? across * size : 0,
-          height: isShown ? down * size : 0,
-        },
-        [],
-      );
+      const shown = row !== null || column !== null ? size : 0;
+      const box = { x: left + x * size, y: slanted + y * size };
+      filled(mark, { ...box, width: across * shown, height: down * shown }, []);
     }
     return { svg, point };
+  }
+
+  /** Says what the rows of a table do with its columns. */
+  function captionOf({ rows }) {
+    return `A row ${rows.verb} the columns.`;
+  }
+
+  /** Returns the address of an SVG of this page by itself, as it looks on a light page. */
+  function addressOf(svg) {
+    const copy = svg.cloneNode(true);
+    svg.style.colorScheme = "light";
+    [...svg.querySelectorAll("*")].forEach((part, i) => {
+      const style = window.getComputedStyle(part);
+      const look = LOOK.map((name) => [name, style.getPropertyValue(name)]);
+      filled(copy.querySelectorAll("*")[i], Object.fromEntries(look), []);
+    });
+    svg.style.colorScheme = "";
+    return `data:image/svg+xml,${encodeURIComponent(new window.XMLSerializer().serializeToString(copy))}`;
   }
 
   /** Draws one head as a small picture. */
@@ -130,7 +146,7 @@ const ExplorerPictures = (() => {
       }
       return line;
     });
-    const caption = make("caption", {}, "Rows look, columns are looked at.");
+    const caption = make("caption", {}, captionOf(table));
     return make("table", {}, caption, make("thead", {}, head), make("tbody", {}, ...body));
   }
 
@@ -216,14 +232,8 @@ const ExplorerPictures = (() => {
     const where = make("output", {});
     const body = make("tbody");
     const heading = (text) => make("th", { scope: "col" }, text);
-    const headings = [
-      "number",
-      "translation",
-      "probability",
-      "most probable tokens here",
-      "log-probability so far",
-      "score",
-    ];
+    const haveTokens = translations.some(({ steps }) => steps.some(({ best }) => best.length));
+    const headings = ["number", "translation", ...(haveTokens ? STEP : []), "score"];
     const table = make(
       "table",
       {},
@@ -238,7 +248,7 @@ const ExplorerPictures = (() => {
       slider.setAttribute("aria-valuetext", where.textContent);
       back.disabled = step === 0;
       forward.disabled = step === longest - 1;
-      body.replaceChildren(...translations.map((translation, i) => beamRow(translation, i, step)));
+      body.replaceChildren(...translations.map((each, i) => beamRow(each, i, step, headings)));
       onStep(step);
     }
     const move = (by) => {
@@ -259,7 +269,7 @@ const ExplorerPictures = (() => {
     return { section, showStep };
   }
 
-  function beamRow(translation, number, step) {
+  function beamRow(translation, number, step, headings) {
     const { steps } = translation;
     const name = translation.given ? "given" : String(number + 1);
     const look = (i) => (i === step ? "token here" : i < step ? "token" : "token later");
@@ -271,17 +281,20 @@ const ExplorerPictures = (() => {
       make("span", { class: "token" }, foreign(token), ` ${percent(logProb)}`),
     );
     const sum = steps.slice(0, step + 1).reduce((total, { logProb }) => total + logProb, 0);
+    const cells = {
+      translation: tokens,
+      [STEP[0]]: [current ? percent(current.logProb) : "ended"],
+      [STEP[1]]: best,
+      [STEP[2]]: [sum.toFixed(2)],
+      score: [translation.score?.toFixed(2) ?? ""],
+    };
     return make(
       "tr",
       translation.shown ? { class: "shown" } : {},
-      make("th", { scope: "row" }, translation.shown ? `${name}, drawn above` : name),
-      make("td", {}, ...tokens),
-      make("td", {}, current ? percent(current.logProb) : "ended"),
-      make("td", {}, ...best),
-      make("td", {}, sum.toFixed(2)),
-      make("td", {}, translation.score?.toFixed(2) ?? ""),
+      make("th", { scope: "row" }, translation.shown ? `${name}, shown above` : name),
+      ...headings.slice(1).map((heading) => make("td", { "data-heading": heading }, ...cells[heading])),
     );
   }
 
-  return { drawMatrix, drawThumbnail, makeBeam, makeNumbers, makeWords };
+  return { addressOf, captionOf, drawMatrix, drawThumbnail, makeBeam, makeNumbers, makeWords };
 })();

@@ -158,9 +158,16 @@ class SentenceExplorer:
 
 
 def maps_of(model: TranslationModel, *ids: Sequence[int]) -> dict[str, np.ndarray]:
-    """Returns every attention map of one pair of source and target ids: name -> `[H, T, S]`."""
+    """Returns every attention map of one pair of source and target ids: name -> `[H, T, S]`.
+
+    Of a model without attention, the maps have the model's `head_names` and one head each.
+    """
     maps = model.attention_maps(*(tf.constant([row], tf.int32) for row in ids))
-    return {name: np.asarray(weights)[0] for name, weights in maps.items()}
+    maps = {name: np.asarray(weights)[0] for name, weights in maps.items()}
+    if model.head_names:
+        (heads,) = maps.values()
+        return dict(zip(model.head_names, heads[:, None], strict=True))
+    return maps
 
 
 def with_alignment(model: TranslationModel, *ids: Sequence[int]) -> dict[str, np.ndarray]:

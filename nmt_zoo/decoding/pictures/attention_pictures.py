@@ -15,7 +15,8 @@ from nmt_zoo.decoding.pictures.figures import Panel, draw_panels
 
 _BAR_WIDTH = 0.13  # inches
 _PAD = 3.6  # points between a label and its panel
-_SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+# Weights of full colour; at least 0.3, so that attention to all tokens alike is faint.
+_SCALES = (0.3, 0.5, 1.0)
 # Frames of gold links, which can be told apart in print and without colours, too.
 _FRAMES = {
     "sure": {"edgecolor": figures.LINE_COLOURS[1], "linestyle": "-"},
@@ -94,7 +95,8 @@ def save_attention(
     }[kind]
     for number in chosen:
         _check_weights(f"layer {number}", layers[number], (len(rows), len(columns)))
-    panels = _panels(layers, chosen, heads)
+    names = _layer_names(maps, kind)
+    panels = _panels(layers, chosen, heads, names)
     if merge_subwords:
         merged = [merge_words(weights, columns, rows) for _, weights in panels]
         panels = [(panel[0], words[0]) for panel, words in zip(panels, merged, strict=True)]
@@ -103,6 +105,8 @@ def save_attention(
     frames = _frames(gold, kind, (len(columns), len(rows)))
     named = zip(("source: ", "translation: "), texts or ("", ""), strict=True)
     lines = [_title(name, maps, kind, layers, chosen, heads)] if name else []
+    if name and len(panels) == 1:
+        panels = [("", panels[0][1])]  # The title says it.
     lines += [name + text for name, text in named if text]
     title = "\n".join(figures.printable(" ".join(line.split())) for line in lines)
     length = len(heads)
@@ -111,7 +115,8 @@ def save_attention(
         length = min(n for n in range(1, count + 1) if n * n >= count and count % n == 0)
     with figures.style([*labels[0], *labels[1], title], ending, advises):
         grid = [panels[i : i + length] for i in range(0, len(panels), length)]
-        figures.save(_draw(grid, labels, AXES[kind], title, frames), path, dpi)
+        titles = ("translation", "source") if names[chosen[0]] in maps else AXES[kind]
+        figures.save(_draw(grid, labels, titles, title, frames), path, dpi)
 
 
 def check_choice(
@@ -162,10 +167,20 @@ def _chosen(what, numbers, choice):
 
 def _title(name, maps, kind, layers, chosen, heads):
     """Describes a picture: model, kind of attention, layers and heads."""
+    names, num_heads = _layer_names(maps, kind), len(layers[chosen[0]])
+    if names[chosen[0]] in maps:  # No attention, but links, phrases or a posterior.
+        return f"{name}: {' and '.join(names[number] for number in chosen)}"
     which = "cross-attention" if kind == "cross" and len(layers_by_kind(maps)) > 1 else KINDS[kind]
-    mean = f"mean of {len(layers[chosen[0]])} heads"
-    parts = which, _numbers("layer", chosen), mean if "mean" in heads else _numbers("head", heads)
+    parts = [which, *[_numbers("layer", chosen)] * (len(layers) > 1)]
+    if num_heads > 1:
+        parts.append(f"mean of {num_heads} heads" if "mean" in heads else _numbers("head", heads))
     return f"{name}: {', '.join(parts)}"
+
+
+def _layer_names(maps: Mapping[str, np.ndarray], kind: str) -> dict[int, str]:
+    """Returns the title of each layer: its number, or the name of a map without attention."""
+    layers = layers_by_kind(maps)[kind].items()
+    return {number: f"layer {number}" if "/" in name else name for number, name in layers}
 
 
 def _numbers(name: str, numbers: Sequence[int]) -> str:
@@ -183,14 +198,14 @@ def _check_weights(name: str, weights: np.ndarray, expected: tuple[int, int]) ->
         raise ValueError(f"{name}: attention weights must lie between 0 and 1")
 
 
-def _panels(layers, chosen, heads):
+def _panels(layers, chosen, heads, layer_names):
     """Returns (name, weights `[rows, columns]`) of the panels to draw, row by row."""
     panels = []
     for number in chosen:
         weights = layers[number]
         for head in heads:
             # Layers and heads are named only if there are several: recurrent models have one map.
-            names = [f"layer {number}"] * (len(layers) > 1)
+            names = [layer_names[number]] * (len(layers) > 1)
             if len(weights) > 1:
                 names.append(f"mean of {len(weights)} heads" if head == "mean" else f"head {head}")
             panel = weights.mean(axis=0) if head == "mean" else weights[head - 1]
@@ -246,7 +261,7 @@ def _draw(
     def draw_bar(axes, shown):
         axes.imshow(np.linspace(1, 0, 256)[:, None], extent=(0, 1, 0, scale), **_shades())
         axes.set(xticks=[], yticks=[0, scale / 2, scale])
-        axes.set_ylabel("attention weight", fontsize=8)
+        axes.set_ylabel("weight", fontsize=8)
         axes.yaxis.set_label_position("right")
         axes.yaxis.tick_right()
         axes.yaxis.set_major_formatter("{x:g}")

@@ -389,6 +389,7 @@ def test_alignment_and_steps_attend_to_real_source_tokens_by_a_distribution(alig
 def test_attention_maps_are_named_distributions(model, methods):
     maps = methods.attention_maps(ids(SOURCE), ids(TARGET))
     assert maps or not model.has_alignment
+    assert not model.head_names or len(model.head_names) == maps["decoder/0/cross"].shape[1]
     if isinstance(model, Transformer):  # Every layer and head.
         sides = ("encoder", "self"), ("decoder", "self"), ("decoder", "cross")
         layers = {side: range(model.get_config()[f"num_{side}_layers"]) for side, _ in sides}

@@ -5,6 +5,8 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -137,10 +139,10 @@ def test_pointing_at_a_word_shows_where_it_looks(opened):
     item = page.all(".words:last-child li")[3]
     ActionChains(page.driver).move_to_element(item).perform()
     best = weights[3].argmax()
-    named = re.match(r"▁Lehrer looks at (.*?) ([\d.]+)", page.reading())
-    assert named[1].startswith(SOURCE[best][:4]) and float(named[2]) == pytest.approx(
-        weights[3, best], abs=0.01
-    )
+    named = re.match(r"_Lehrer attends to (.*?) ([\d.]+)", page.reading())
+    assert named[1].startswith(SOURCE[best][:4].replace("▁", "_")) and float(
+        named[2]
+    ) == pytest.approx(weights[3, best], abs=0.01)
     shares = page.driver.execute_script(
         "return [...document.querySelectorAll('.words:first-child li')].map("
         "item => Number(item.style.getPropertyValue('--share')))"
@@ -148,9 +150,9 @@ def test_pointing_at_a_word_shows_where_it_looks(opened):
     np.testing.assert_allclose(shares, weights[3], atol=0.01)
     item = page.all(".words:first-child li")[0]
     ActionChains(page.driver).move_to_element(item).perform()
-    assert page.reading().startswith("▁the is looked at by ")
+    assert page.reading().startswith("_the is attended to by ")
     ActionChains(page.driver).move_to_element(page.first(".matrix .cell")).perform()
-    assert re.fullmatch(r"(?s).* looks at .* [\d.]+", page.reading())
+    assert re.fullmatch(r"(?s).* attends to .* [\d.]+", page.reading())
 
 
 def test_all_is_reached_by_keyboard(opened):
@@ -166,19 +168,17 @@ def test_all_is_reached_by_keyboard(opened):
             break
     assert reached == ["kind", "layer", "head", "merge", "listbox"]
     page.press(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
-    assert page.reading().startswith("▁old is looked at by")
+    assert page.reading().startswith("_old is attended to by")
     page.press(Keys.ARROW_DOWN)
     page.press(Keys.END)
-    assert page.reading().startswith("</s> looks at")
+    assert page.reading().startswith("</s> attends to")
     active = page.driver.switch_to.active_element
     chosen = page.first(f"#{active.get_attribute('aria-activedescendant')}")
     assert chosen.get_attribute("aria-selected") == "true" and chosen.text == "</s>"
     page.press(Keys.ESCAPE)
     assert page.reading().startswith("Point at a word")
-    page.first("[role=radio][aria-checked=true]").send_keys(Keys.ARROW_UP)
-    active = page.driver.switch_to.active_element
-    assert active.get_attribute("aria-label") == "layer 1, head 1"
-    assert page.first("select[name=layer]").get_attribute("value") == "1"
+    page.all(".layer button")[2].click()
+    assert page.shown() == ["cross", "1", "3"]
 
 
 def test_the_choices_of_the_search_are_stepped_through(opened):
@@ -190,10 +190,35 @@ def test_the_choices_of_the_search_are_stepped_through(opened):
     first, second = (row.text for row in page.all(rows))
     assert "81.9%" in first and "-0.30" in first and "ended" in second
     assert page.first(f"{rows} strong").text == "te"
-    assert page.reading().startswith("te looks at")
+    assert page.reading().startswith("te attends to")
     page.first("input[name=merge]").click()
     forward.click()
-    assert page.reading().startswith("Lehrer looks at")
+    assert page.reading().startswith("Lehrer attends to")
+
+
+def test_links_have_names_and_tokens_without_probabilities_have_no_columns(opened):
+    row = translation(TARGET, shown=True)
+    row["steps"] = [{**step, "best": []} for step in row["steps"]]
+    links = np.eye(6, 7)[None]
+    maps = {"links": links, "phrases": links}
+    model = model_data("phrases", TEXTS, (SOURCE, TARGET), maps, translations=[row])
+    page = opened(explorer_page({"models": [model]}, "phrases"))
+    assert page.shown() == ["links", "1", "1"] and not page.all(".layer button")
+    assert page.all(".words:last-child li")[1].text == "alte"  # Subwords are merged.
+    page.all(".words:last-child li")[1].click()
+    assert page.reading() == "alte is linked to old 0.50, teacher 0.50"
+    headings = [heading.text for heading in page.all(".beam thead th")]
+    assert headings == ["number", "translation", "score"]
+
+
+def test_the_matrix_is_saved_as_a_picture_by_itself(opened):
+    page = opened(shown_page(WHOLE))
+    page.driver.execute_script("document.addEventListener('click', (e) => e.preventDefault())")
+    page.first("a[download]").click()
+    address = page.first("a[download]").get_attribute("href")
+    svg = ElementTree.fromstring(unquote(address.partition(",")[2]))
+    fills = [part.get("fill") for part in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert fills == ["rgb(27, 27, 31)"] * 13 and "_teach" in "".join(svg.itertext())
 
 
 def test_hostile_text_is_shown_as_text_and_correct_links_are_marked(opened):
@@ -210,9 +235,9 @@ def test_hostile_text_is_shown_as_text_and_correct_links_are_marked(opened):
 def test_models_side_by_side_have_one_choice_and_one_scale(opened):
     maps = {"decoder/0/cross": np.full([1, 6, 7], 0.15)}
     faint = model_data("faint", TEXTS, (SOURCE, TARGET), maps)
-    assert opened(shown_page(faint)).first(".scale").text.split()[:2] == ["0", "0.2"]
+    assert opened(shown_page(faint)).first(".scale").text.split() == ["weight", "0", "0.3"]
     page = opened(shown_page(WHOLE, PLAIN, faint))
-    assert {bar.text.split()[1] for bar in page.all(".scale")} == {"1"}
+    assert {bar.text.split()[-1] for bar in page.all(".scale")} == {"1"}
     page.choose("layer", 1)
     page.choose("head", 3)
     assert page.shown(".view:nth-child(2) ") == ["cross", "1", "3"]
@@ -232,6 +257,8 @@ def test_a_long_sentence_fits_on_a_phone(opened, browser):
     page = opened(shown_page(model))
     assert browser.execute_script("return document.documentElement.scrollWidth") == 390
     assert page.first(".sentences").size["height"] < 600
+    table, around = page.first(".beam table"), page.first(".beam .scrolled")
+    assert table.size["width"] <= around.size["width"]
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 

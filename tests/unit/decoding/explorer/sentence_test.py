@@ -93,7 +93,7 @@ def test_correct_links_are_numbered_by_words(transformer):
 @pytest.mark.parametrize(
     ("preset", "more", "maps"),
     [
-        ("ibm2", {}, {"decoder/0/cross"}),
+        ("ibm2", {}, {"posterior"}),
         ("lstm_luong", {"score": "none", "initial_state": "projected"}, set()),
     ],
 )

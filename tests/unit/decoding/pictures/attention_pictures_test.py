@@ -90,11 +90,11 @@ def test_both_sentences_are_written_below_the_title(tmp_path):
         (ALL, "11 12 21 22", "cross-attention, layers 1 to 2, heads 1 to 2"),
         ({"layer": 2, "head": "all"}, "21 22", "cross-attention, layer 2, heads 1 to 2"),
         ({"layer": "all", "head": 2}, "12 22", "cross-attention, layers 1 to 2, head 2"),
-        ({"layer": 1, "head": 2}, "12", "cross-attention, layer 1, head 2"),
-        ({"layer": 2, "head": "mean"}, "2m", "cross-attention, layer 2, mean of 2 heads"),
-        ({}, "1m", "cross-attention, layer 1, mean of 2 heads"),
-        ({"kind": "encoder"}, "1m", "self-attention of the encoder, layer 1, mean of 2 heads"),
-        ({"kind": "decoder"}, "1m", "self-attention of the decoder, layer 1, mean of 2 heads"),
+        ({"layer": 1, "head": 2}, "", "cross-attention, layer 1, head 2"),
+        ({"layer": 2, "head": "mean"}, "", "cross-attention, layer 2, mean of 2 heads"),
+        ({}, "", "cross-attention, layer 1, mean of 2 heads"),
+        ({"kind": "encoder"}, "", "self-attention of the encoder, layer 1, mean of 2 heads"),
+        ({"kind": "decoder"}, "", "self-attention of the decoder, layer 1, mean of 2 heads"),
     ],
 )
 def test_a_layer_or_a_head_can_be_chosen_and_the_title_names_it(tmp_path, options, panels, title):
@@ -107,8 +107,15 @@ def test_a_layer_or_a_head_can_be_chosen_and_the_title_names_it(tmp_path, option
 
 def test_a_model_of_one_map_has_no_names_of_panels(tmp_path):
     texts = draw_svg(tmp_path, {"decoder/1/cross": random_map(1, 7, 8)}, name="m")
-    assert "m: attention to the source, layer 2, head 1" in texts
+    assert "m: attention to the source" in texts
     assert not any(text.startswith(("layer", "head", "mean")) for text in texts)
+
+
+def test_maps_without_attention_are_named_for_what_they_are(tmp_path):
+    maps = {"links": random_map(1, 7, 8), "phrases": random_map(1, 7, 8)}
+    texts = draw_svg(tmp_path, maps, layer="all", name="m")
+    assert {"m: links and phrases", "links", "phrases", "source"} <= {*texts}
+    assert "m: links" in draw_svg(tmp_path, maps, name="m")
 
 
 def test_darker_is_more_weight_in_grey_print_too():
@@ -228,7 +235,7 @@ def test_labels_are_large_enough_and_neither_cut_off_nor_overlapping(tmp_path, d
     bottom = title_text.get_window_extent(renderer).y0
     assert all(box.y1 <= bottom for box in boxes)
     for axes in figure.axes:
-        if axes.get_ylabel() == "attention weight":
+        if axes.get_ylabel() == "weight":
             continue
         tops = [label.get_window_extent(renderer).y1 for label in axes.get_xticklabels()]
         name = axes.get_title("left")
