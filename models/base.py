@@ -274,7 +274,6 @@ class TranslationModel(Searchable):
     optimisers. Args as `Searchable`.
     """
 
-    words_share_space = False  # True if `U V_f` compares embeddings of target and source words.
     # True if decoding steps track what has been translated so far, and so differ from `call`.
     tracks_coverage = False
 

@@ -56,7 +56,6 @@ class WordAttention(CoverageModel):
     """
 
     predicts = "logits"
-    words_share_space = True
 
     def __init__(
         self,

@@ -16,7 +16,6 @@ from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.decoding.alignment.aligner import Aligner
 from nmt_zoo.decoding.explorer.sentence import maps_of
 from nmt_zoo.decoding.pictures.attention_pictures import save_attention
-from nmt_zoo.decoding.pictures.embedding_pictures import embedding_points, save_points
 from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.decoding.search.requests import usual_options
 from nmt_zoo.decoding.text.training_text import TrainingText
@@ -200,27 +199,6 @@ class TrainedModel:
             raise UserError(f"{self._name} has no attention, so there is nothing to draw")
         tokens = [side.pieces(row) for side, row in zip(sides, ids, strict=True)]
         return Attention(maps, *tokens, texts, f"{self.config['model']} of {self.model_dir}")
-
-    def draw_embeddings(
-        self,
-        path: str | os.PathLike,
-        *,
-        num_words: int = 60,
-        centred: bool = True,
-    ) -> None:
-        """Draws the most frequent words of both languages in one plane, .png, .svg or .pdf.
-
-        `centred` subtracts the mean of each language before. Needs scikit-learn and adjustText.
-        Only for `ibm1_factored`, `attention_ibm1` and `attention_ibm2`, whose words share one
-        space.
-        Raises UserError: another model, too few words, or the file cannot be written.
-        """
-        options = {"num_words": num_words, "centred": centred, "name": self._name}
-        points = embedding_points(self.keras_model, self.tokenizer, **options)
-        try:
-            save_points(points, path)
-        except ValueError as error:
-            raise UserError(str(error)) from None
 
     def export(self, export_dir: str | os.PathLike, **options: Any) -> None:
         """Exports the model as export.py does, with a check that it translates alike.

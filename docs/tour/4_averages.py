@@ -51,20 +51,39 @@ assert list(models["attention_ibm1"].translate(["por qué", "por", "qué"])) == 
 # ## Words become places
 #
 # U and V put the words of both languages into one space, in which translations are near each other: their product must be large.
-# The pictures have 40 frequent words of a small English-German text that `train.py` makes. First, every vector has length 1, and
-# t-SNE puts near points near each other (it needs scikit-learn and adjustText). Then the same after the mean of each language was
+# The pictures have the 40 most frequent words of each side of the included corpus. First, every vector has length 1, and
+# t-SNE puts near points near each other (it needs scikit-learn). Then the same after the mean of each language was
 # subtracted: what all words of a language have in common says nothing about their meaning.
 
 # %%
-from IPython.display import Image
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.manifold import TSNE
+
+
+def draw(model, first=4, count=40, *, centred):
+    """Draws the `count` most frequent words of each language; four special tokens come first."""
+    keras_model, chosen = model.keras_model, slice(first, first + count)
+    tables = keras_model.source_embedding.embeddings, np.transpose(keras_model.output_layer.kernel)
+    words = [v.words[chosen] for v in (model.tokenizer.source, model.tokenizer.target)]
+    sides = [np.array(table)[chosen] for table in tables]
+    sides = [side - side.mean(axis=0) * centred for side in sides]
+    vectors = np.concatenate([s / np.linalg.norm(s, axis=1, keepdims=True) for s in sides])
+    points = TSNE(perplexity=20, init="pca", random_state=0).fit_transform(vectors)
+    plt.figure(figsize=(8, 8))
+    for side, colour in enumerate(("tab:blue", "tab:orange")):
+        for word, point in zip(words[side], points[side * len(words[0]) :]):
+            plt.text(*point, word, color=colour, fontsize=9)
+    plt.xlim(points[:, 0].min(), points[:, 0].max())
+    plt.ylim(points[:, 1].min(), points[:, 1].max())
+    plt.axis("off")
+
 
 model = nmt_zoo.train("ibm1_factored", model_dir=place / "demo", data_dir="runs/tour/data", max_minutes=1.5)
-model.draw_embeddings(place / "plain.png", num_words=40, centred=False)
-Image(filename=str(place / "plain.png"))
+draw(model, centred=False)
 
 # %%
-model.draw_embeddings(place / "centred.png", num_words=40)
-Image(filename=str(place / "centred.png"))
+draw(model, centred=True)
 
 # %% [markdown]
 # ## Attention by position

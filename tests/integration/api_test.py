@@ -92,18 +92,6 @@ def test_links_are_positions_of_words(trained):
     assert all(0 <= i < 3 and 0 <= j < 3 for i, j in links)
 
 
-def test_words_of_both_languages_are_drawn_in_one_plane(trained, tmp_path):
-    pytest.importorskip("sklearn", reason="scikit-learn is an optional package")
-    pytest.importorskip("adjustText", reason="adjustText is an optional package")
-    texts = {"train_source": SOURCES, "train_target": TARGETS, "data_dir": tmp_path}
-    small = {"settings": {"width": 8}, "bleu_lines": 0, "max_steps": 2}
-    model = nmt_zoo.train("ibm1_factored", model_dir=tmp_path / "words", **small, **texts)
-    model.draw_embeddings(tmp_path / "words.svg", num_words=4)
-    assert "Hund" in (tmp_path / "words.svg").read_text(encoding="utf-8")
-    with pytest.raises(nmt_zoo.UserError, match="not embedded in one space"):
-        trained[0].draw_embeddings(tmp_path / "other.svg")
-
-
 def test_an_export_is_published(trained):
     pytest.importorskip("ctranslate2", reason="CTranslate2 is an optional package")
     trained[0].export(trained[1] / "export", format="ctranslate2")
