@@ -56,6 +56,7 @@ assert list(models["attention_ibm1"].translate(["por qué", "por", "qué"])) == 
 # subtracted: what all words of a language have in common says nothing about their meaning.
 
 # %%
+import keras
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.manifold import TSNE
@@ -64,9 +65,9 @@ from sklearn.manifold import TSNE
 def draw(model, first=4, count=40, *, centred):
     """Draws the `count` most frequent words of each language; four special tokens come first."""
     keras_model, chosen = model.keras_model, slice(first, first + count)
-    tables = keras_model.source_embedding.embeddings, np.transpose(keras_model.output_layer.kernel)
+    tables = keras_model.source_embedding.embeddings, keras.ops.transpose(keras_model.output_layer.kernel)
     words = [v.words[chosen] for v in (model.tokenizer.source, model.tokenizer.target)]
-    sides = [np.array(table)[chosen] for table in tables]
+    sides = [keras.ops.convert_to_numpy(table)[chosen] for table in tables]
     sides = [side - side.mean(axis=0) * centred for side in sides]
     vectors = np.concatenate([s / np.linalg.norm(s, axis=1, keepdims=True) for s in sides])
     points = TSNE(perplexity=20, init="pca", random_state=0).fit_transform(vectors)
