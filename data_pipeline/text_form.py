@@ -7,6 +7,7 @@ a SavedModel.
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 FORMS = ("nfc", "none")
 
@@ -18,6 +19,20 @@ SPACES = (
     "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
     "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
+# Stands at the edge of a part of a word that touches the next part. No text in the one form has it,
+# because its second character, Unicode's word joiner, is invisible.
+JOINER = "‿\u2060"
+_OPENING = "[-(\\[\"“”„«»‹›'‘‚¿¡*$€£–—…]|[CcDdJjLlMmNnSsTt]['’]|[Qq]u['’]"  # As in l'homme.
+_CLOSING = "[-,;:!?)\\]\"“”«»‹›’'…*%°$€£–—،؛؟।]|['’]s"
+_BESIDE = f"[^ {JOINER}]"
+# Patterns and replacements, in turn, for a line, here and in the graph of an export. Each splits
+# one mark from words; three passes split up to three from either end.
+MARKS = 3 * (
+    (f"({_BESIDE})({_CLOSING})( |$)", rf"\1 {JOINER}\2\3"),
+    (rf"([^ .{JOINER}])(\.+)( |$)", rf"\1 {JOINER}\2\3"),
+    (f"(^| )({_OPENING})({_BESIDE})", rf"\1\2{JOINER} \3"),
+)
+_MANY, _SOME = 100, 10  # Lines that end in " ." and make a text look tokenised.
 _VISIBLE = re.compile(f"[^{SPACES}{INVISIBLE}]")
 
 
@@ -54,6 +69,21 @@ def normalised(line: str, form: str = "nfc") -> str:
 def split_words(line: str, form: str = "nfc") -> list[str]:
     """Splits a line into words at white space, in the form of `normalised`."""
     return normalised(line, form).split()
+
+
+def split_parts(line: str, form: str = "nfc") -> list[str]:
+    """Splits a line as `split_words`, and marks from words: `(dog's).` to `(‿ dog ‿'s ‿) ‿.`."""
+    line = normalised(line, form)
+    for rule in MARKS:
+        line = re.sub(*rule, line)
+    return line.split()
+
+
+def looks_tokenised(lines: Sequence[str]) -> bool:
+    """Returns whether many lines, or half of those with a full stop, have a space before it."""
+    stops = sum(line.rstrip().endswith(".") for line in lines)
+    spaced = sum(bool(re.search(r"\S \.\s*$", line)) for line in lines)
+    return spaced >= min(_MANY, max(_SOME, stops / 2))
 
 
 def is_blank(line: str) -> bool:

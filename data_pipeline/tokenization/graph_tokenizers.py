@@ -4,9 +4,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from nmt_zoo.data_pipeline.text_form import INVISIBLE, SPACES
+from nmt_zoo.data_pipeline.text_form import INVISIBLE, JOINER, MARKS, SPACES
 from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     EOS_ID,
+    JOINTS,
     PAD_ID,
     UNK_ID,
     BpeVocabulary,
@@ -86,7 +87,10 @@ class GraphWords(tf.Module):
 
     def encode(self, lines: tf.Tensor) -> tf.Tensor:
         """`[B]` strings -> `[B, S]` int32, each row ended by EOS, then padded."""
-        words = tf.strings.split(graph_normalised(lines, self.form))
+        text = graph_normalised(lines, self.form)
+        for rule in MARKS if self.style == JOINER else ():
+            text = tf.strings.regex_replace(text, *rule)
+        words = tf.strings.split(text)
         ids = tf.ragged.map_flat_values(self.table.lookup, words)
         eos = tf.fill([tf.shape(lines)[0], 1], EOS_ID)
         return tf.concat([ids, eos], axis=1).to_tensor(PAD_ID)
@@ -94,12 +98,8 @@ class GraphWords(tf.Module):
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
         """`[B, T]` int32 -> `[B]` strings."""
         words = tf.ragged.map_flat_values(tf.gather, params=self.words, indices=_until_eos(ids))
-        separator = "" if self.style == "▁" else " "
-        line = tf.strings.reduce_join(words, axis=1, separator=separator)
-        if self.style == "▁":
-            line = tf.strings.regex_replace(line, "▁", " ")
-        if self.style == "@@":
-            line = tf.strings.regex_replace(line, "@@( |$)", "")
+        line = tf.strings.reduce_join(words, axis=1, separator="" if self.style == "▁" else " ")
+        line = tf.strings.regex_replace(line, *JOINTS[self.style])
         return graph_normalised(line, self.form)
 
 

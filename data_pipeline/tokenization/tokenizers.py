@@ -16,6 +16,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.lines import AnyLines
+from nmt_zoo.data_pipeline.text_form import JOINER
 from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     BpeVocabulary,
     PieceVocabulary,
@@ -137,10 +138,13 @@ def train_tokenizer(
             both = BpeVocabulary.train(sample, vocab_size, form)
         return Tokenizer(kind, both, both)
     if kind == "word":
-        sides = (
+        sides = [
             WordVocabulary.train(lines, vocab_size, min_word_count, form)
             for lines in (source_lines, target_lines)
-        )
+        ]
+        split = [name for name, side in zip(SIDES, sides, strict=True) if side.style == JOINER]
+        if split:
+            print(f"{' and '.join(split)}: marks are split from words, and joined again")
         return Tokenizer(kind, *sides)
     if kind == "pretokenized":
         if not vocab_file:

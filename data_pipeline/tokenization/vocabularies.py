@@ -18,7 +18,14 @@ import sentencepiece
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath, atomic_path, read_bytes, read_lines, write_lines
-from nmt_zoo.data_pipeline.text_form import normalised, split_words
+from nmt_zoo.data_pipeline.lines import AnyLines
+from nmt_zoo.data_pipeline.text_form import (
+    JOINER,
+    looks_tokenised,
+    normalised,
+    split_parts,
+    split_words,
+)
 from nmt_zoo.data_pipeline.tokenization.sentencepiece_models import (
     processor_of,
     with_entries,
@@ -31,6 +38,14 @@ SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 # vocabularies, which a model learns to copy much sooner than it copies bytes.
 PLACEHOLDERS = tuple(map(chr, range(0xE000, 0xE010)))
 
+# For each style, what joins pieces in a line of pieces: pattern and replacement.
+JOINTS = {
+    "▁": ("▁", " "),
+    "@@": ("@@( |$)", ""),
+    JOINER: (f"(?:^|{JOINER} | ){JOINER}|{JOINER}(?: |$)", ""),
+    "word": ("", ""),
+}
+_FIRST = 1000  # Lines of a text that show whether it is tokenised.
 _WORD_BYTES = re.compile(rb"[^ ]+")  # In a normalised line.
 # In a list of words or pieces: those from elsewhere may have other spaces than ASCII's as pieces.
 _ENTRY = re.compile(r"[^ \t\n\r\f\v]+")
@@ -223,19 +238,20 @@ class BpeVocabulary:
 class WordVocabulary:
     """Words separated by white space; a word that is not in the list becomes UNK.
 
-    `words` are all entries; the first four are `SPECIALS`.
+    `words` are all entries; the first four are `SPECIALS`. If an entry has a `JOINER`, marks are
+    split from words, see `split_parts`, and joined again.
     Raises UserError: the first four entries are not `SPECIALS`, there is no other entry, an entry
     occurs twice, or an entry contains white space.
     """
 
     file_suffix = ".vocab"
-    style = "word"  # The style by which `join_pieces` makes a line.
     language_token: int | None = None  # As of `BpeVocabulary`; here, no text has one.
     language_tokens: frozenset = frozenset()
 
     def __init__(self, words: Iterable[str], name: FilePath = "vocabulary", form: str = "nfc"):
         self.words = list(words)
         self.form = form
+        self.style = JOINER if any(JOINER in word for word in self.words) else "word"
         if tuple(self.words[:4]) != SPECIALS:
             raise UserError(
                 f"{name}: pad, unk, bos, eos must be the ids 0, 1, 2, 3: the first four lines must "
@@ -250,13 +266,16 @@ class WordVocabulary:
 
     @classmethod
     def train(
-        cls, lines: Iterable[str], vocab_size: int | None, min_count: int, form: str = "nfc"
+        cls, lines: AnyLines, vocab_size: int | None, min_count: int, form: str = "nfc"
     ) -> "WordVocabulary":
         """Takes the `vocab_size - 4` most frequent words that occur at least `min_count` times.
 
-        A `vocab_size` of None is no limit. Raises UserError: no word is left.
+        A `vocab_size` of None is no limit. Text that does not look tokenised counts as parts of
+        words. Raises UserError: no word is left.
         """
-        counts = collections.Counter(word for line in lines for word in split_words(line, form))
+        in_words = looks_tokenised([*itertools.islice(lines, _FIRST)])
+        split = split_words if in_words else split_parts
+        counts = collections.Counter(word for line in lines for word in split(line, form))
         for special in SPECIALS:
             counts.pop(special, None)
         frequent = sorted((-count, word) for word, count in counts.items() if count >= min_count)
@@ -279,7 +298,7 @@ class WordVocabulary:
 
     def split(self, line: str) -> list[str]:
         """Splits a line into words as `encode` does, including unknown words."""
-        return split_words(line, self.form)
+        return (split_parts if self.style == JOINER else split_words)(line, self.form)
 
     def decode(self, ids: Sequence[int], unknowns: Iterable[str] | None = None) -> str:
         """Decodes the ids before the first `EOS_ID` to a line.
@@ -301,8 +320,9 @@ class WordVocabulary:
         return [self.words[int(i)] for i in ids]
 
     def word_numbers(self, lines: Iterable[str]) -> list[list[int]]:
-        """As `BpeVocabulary.word_numbers`; here each token is a word."""
-        return [list(range(len(self.split(line)) + 1)) for line in lines]
+        """As `BpeVocabulary.word_numbers`; here each token is a word, or a part of one."""
+        words = [split_words(line, self.form) for line in lines]
+        return [[*(n for n, w in enumerate(x) for _ in self.split(w)), len(x)] for x in words]
 
     def save(self, path: FilePath) -> None:
         """Writes the vocabulary to a file, atomically."""
@@ -364,10 +384,8 @@ def piece_style(words: Iterable[str]) -> str:
 
 def join_pieces(pieces: Iterable[str], style: str) -> str:
     """Joins pieces to a line of words, by a style that `piece_style` returns."""
-    if style == "▁":
-        return "".join(pieces).replace("▁", " ").strip(" ")
-    line = " ".join(pieces)
-    return re.sub("@@( |$)", "", line) if style == "@@" else line
+    line = ("" if style == "▁" else " ").join(pieces)
+    return re.sub(*JOINTS[style], line).strip(" ")
 
 
 def _noting(lines, raised):

@@ -8,14 +8,13 @@ import collections
 import itertools
 import math
 import os
-import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import AUTO
-from nmt_zoo.data_pipeline.text_form import is_blank, normalised, script_of
+from nmt_zoo.data_pipeline.text_form import is_blank, looks_tokenised, normalised, script_of
 
 METRICS = ("bleu", "chrf", "ter")
 USUAL = "13a"  # The tokenisation of BLEU for scripts with spaces between words.
@@ -31,7 +30,6 @@ _TOKENIZERS = {  # Language -> tokenisation, another if it is missing, and the p
     "Japanese": ("ja-mecab", "char", "sacrebleu[ja]"),
     "Korean": ("ko-mecab", USUAL, "sacrebleu[ko]"),
 }
-_MANY, _SOME = 100, 10  # Lines that end in " ." and make a text look tokenised.
 
 
 def check_metrics(names: Sequence[str]) -> None:
@@ -131,7 +129,7 @@ def remarks(
                 "they are scored in it"
             )
     sides = {"references": lines, "translations": outputs}
-    tokenised = [name for name, text in sides.items() if is_usual and _looks_tokenised(text)]
+    tokenised = [name for name, text in sides.items() if is_usual and looks_tokenised(text)]
     if tokenised and "bleu" in metrics:
         warnings.append(
             f"the {' and '.join(tokenised)} look tokenised (lines end in ' .'): BLEU of tokens is "
@@ -161,13 +159,6 @@ def leading(metrics: Sequence[str], references: Sequence[Sequence[str]]) -> list
     """Returns the metrics in the order of their weight: of a list of terms, chrF comes first."""
     is_short = {*metrics} >= {"bleu", "chrf"} and _is_list_of_terms(references)
     return sorted(metrics, key=lambda name: is_short and name != "chrf")
-
-
-def _looks_tokenised(lines):
-    """Returns whether many lines, or half of those with a full stop, have a space before it."""
-    stops = sum(line.rstrip().endswith(".") for line in lines)
-    spaced = sum(bool(re.search(r"\S \.\s*$", line)) for line in lines)
-    return spaced >= min(_MANY, max(_SOME, stops / 2))
 
 
 def corpus_scores(

@@ -17,7 +17,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.batching import Batching, plan_epoch
 from nmt_zoo.data_pipeline.encoding import encode_lines
-from nmt_zoo.data_pipeline.text_form import split_words
+from nmt_zoo.data_pipeline.text_form import JOINER, split_words
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID, WordVocabulary
 from nmt_zoo.decoding.alignment.links import Link
@@ -62,8 +62,8 @@ class EncodedText:
             self.ids = [np.split(ids, np.cumsum(lengths))[:-1] for ids, lengths in encoded]
         lengths = [[*map(len, side)] for side in self.ids]
         self.lengths = np.array(lengths, np.int64)  # [2, pairs], tokens with `</s>`.
-        of_words = all(isinstance(v, WordVocabulary) for v in self.vocabularies)
-        self.of_words = of_words and not tokens
+        of_words = (isinstance(v, WordVocabulary) and v.style != JOINER for v in self.vocabularies)
+        self.of_words = all(of_words) and not tokens
         self.num_words = self.lengths - 1  # [2, pairs], without `</s>`.
         if tokens:
             self.num_words = np.array([[words[-1] for words in side] for side in self._numbers])

@@ -64,7 +64,7 @@ def table_entries(
             f"{name} has no table of word translations; count the links of a text instead "
             "(--source), or use an IBM model, such as ibm1"
         )
-    if tokenizer.source.style != "word":
+    if tokenizer.source.style in ("▁", "@@"):
         raise UserError(
             f"{name} translates pieces of words; a lexicon needs a model of words: train.py "
             "--tokenizer=word"

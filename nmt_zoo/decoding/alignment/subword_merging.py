@@ -13,6 +13,8 @@ from unicodedata import category
 
 import numpy as np
 
+from nmt_zoo.data_pipeline.text_form import JOINER
+
 _SPECIAL = ("<s>", "</s>")
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _WORD = re.compile(rb"[^ ]+")
@@ -21,10 +23,10 @@ _WORD = re.compile(rb"[^ ]+")
 def words_of(pieces: Sequence[str]) -> tuple[np.ndarray, list[str]]:
     """Returns the number of the word of each piece of a sentence, counted from 0, and the words.
 
-    If a piece begins with "▁", such pieces begin words. Otherwise, if one ends in "@@", words
-    continue after such pieces. Otherwise every piece is a word. "<s>" and "</s>" are always words
-    of their own. A byte piece such as "<0xE2>" belongs to the word before it. Punctuation at the
-    ends of a word is a word of its own.
+    If a piece begins with "▁", such pieces begin words. Otherwise every piece is a word, except
+    after a piece that ends in "@@", and beside a `JOINER`. "<s>" and "</s>" are always words of
+    their own. A byte piece such as "<0xE2>" belongs to the word before it. Punctuation at the ends
+    of a word is a word of its own.
 
     Example:
         >>> words_of(["▁Hal", "lo", "▁Welt", "</s>"])
@@ -37,10 +39,11 @@ def words_of(pieces: Sequence[str]) -> tuple[np.ndarray, list[str]]:
         elif _BYTE.fullmatch(piece):
             starts = False
         else:
-            starts = piece.startswith("▁") if has_spaces else not _continues(before)
+            joins = _continues(before) or before.endswith(JOINER) or piece.startswith(JOINER)
+            starts = piece.startswith("▁") if has_spaces else not joins
         if starts:
             groups.append([])
-        groups[-1].append(piece)
+        groups[-1].append(piece.replace(JOINER, ""))
     groups = [part for group in groups for part in _without_punctuation(group)]
     words = [_joined(group, has_spaces) for group in groups]
     return np.repeat(np.arange(len(groups)), [*map(len, groups)]), words

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from nmt_zoo.data_pipeline.text_form import JOINER
 from nmt_zoo.data_pipeline.tokenization.vocabularies import Vocabulary
 from nmt_zoo.decoding.search.phrases import in_word, is_boundary, piece_texts
 from nmt_zoo.decoding.search.processors import Partial, bar
@@ -64,6 +65,8 @@ def banned_phrases(phrases: Sequence[str], vocabulary: Vocabulary) -> BannedPhra
     texts = [re.sub(b" +", b" ", text) for text in piece_texts(vocabulary)]
     inner, starting, ending, whole = _cuts(texts)
     steps, ends, num_states = [], [], _FIRST_OF_PHRASES
+    if vocabulary.style == JOINER:  # Its tokens are read with their spaces and joiners.
+        phrases = [" ".join(vocabulary.split(phrase)) for phrase in phrases]  # pyright: ignore[reportAttributeAccessIssue]
     for text in sorted(set(phrases)):
         phrase = text.encode()
         size = len(phrase)

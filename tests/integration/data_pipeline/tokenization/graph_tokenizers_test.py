@@ -27,6 +27,11 @@ NASTY = [
     "\u3000\u200b\ufeff\u00a0",
     "".join(chr(c) for c in range(0x20, 0x500)) + "\u1112\u1161\u11ab \u0958 \u212b",
     *("</s>", "<pad> the </s> quick <s> <unk>", "the</s>quick", "▁", "▁the▁quick ▁fox ▁ ▁ ▁a▁b"),
+    *(
+        "“The” (quick)…",
+        "l'homme, the fox's U.S... 10:30 ?!)\". ((((x ‿. ‿\u2060.",
+        "' - -- ... 's",
+    ),
     *("the@@ quick@@ fox @@ over@@", "@@ @@", "⁇ ▅ <0x41>", "the quick " * 2000, "x" * 5000),
 ]
 
@@ -47,6 +52,7 @@ VOCABULARIES = {
     ),
     "word": lambda: WordVocabulary.train([*TRAINING, *NASTY[:-2]] * 2, None, 2),
     "word, as it is": lambda: WordVocabulary.train([*TRAINING, *NASTY[:-2]] * 2, None, 2, "none"),
+    "word, marks split": lambda: WordVocabulary.train([*NASTY[:-2]] * 2, None, 2),
     "bpe, as it is": lambda: BpeVocabulary.train(TRAINING, 400, "none"),
     "@@": lambda: PieceVocabulary([*SPECIALS, "the", "the@@", "quick@@", "fox", "@@", "@@@@", "▁"]),
     "▁": lambda: PieceVocabulary([*SPECIALS, "▁", "▁the", "quick", "▁fox", "▁▁", "▁a▁b", "the@@"]),

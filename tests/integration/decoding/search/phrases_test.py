@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from nmt_zoo.data_pipeline.text_form import JOINER
 from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     SPECIALS,
     BpeVocabulary,
@@ -24,6 +25,7 @@ from nmt_zoo.decoding.search.processors import Partial
 
 PIECES = {
     "words": (WordVocabulary, ["a", "b", "ab", "(a", "b)."]),
+    "joined": (WordVocabulary, ["a", "b", f"({JOINER}", f"{JOINER}.", f"{JOINER}'b"]),
     "continued": (PieceVocabulary, ["a", "a@@", "b", "b@@", "ab", "x@@", "."]),
     "marked": (PieceVocabulary, ["▁a", "a", "b", "▁", "▁ab", "ab", "▁b", "(", "b."]),
 }

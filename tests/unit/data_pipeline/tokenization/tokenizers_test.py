@@ -9,7 +9,7 @@ import pytest
 import sentencepiece
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.data_pipeline.text_form import normalised
+from nmt_zoo.data_pipeline.text_form import JOINER, normalised
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, sample_lines, train_tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     BOS_ID,
@@ -189,6 +189,33 @@ def test_all_white_space_separates_words_and_invisible_characters_do_not():
     assert vocabulary.encode(["  c\u2028\ufeffd\u3000\t\v\f\r a\u00a0b "]) == [[6, 7, 4, 5, EOS_ID]]
     vocabulary = WordVocabulary.train(["a b ▁▁ ▁x y@@ @@"], None, 1)  # Words are not joined.
     assert vocabulary.decode(vocabulary.encode(["a ▁▁ b y@@ @@"])[0]) == "a ▁▁ b y@@ @@"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("läuft. läuft .", "läuft _. läuft ."),
+        ("(„Hund“)...", "(_ „_ Hund _“ _) _..."),
+        ("The dog's 10:30 e-mail, U.S. 50%", "The dog _'s 10:30 e-mail _, U.S _. 50 _%"),
+        ("¿Qué? l'homme n'est", "¿_ Qué _? l'_ homme n'_ est"),
+        ("... -- 'tis ?! ‿. (‿", "... - _- '_ tis ? _! ‿. (‿"),
+        ("a\u2060. ‿\u2060.", "a _. ‿."),  # No joiner of the text is taken for a sign.
+    ],
+)
+def test_marks_of_raw_text_are_split_from_words_and_joined_again(tmp_path, capsys, text, parts):
+    tokens = [f"{text} ."] * 10
+    tokenizer = train_tokenizer("word", [text, "a."], tokens, min_word_count=1)
+    assert "source: marks are split" in capsys.readouterr().out
+    tokenizer.save(tmp_path)
+    for source, target in (tokenizer[1:], Tokenizer.load("word", tmp_path)[1:]):
+        assert source.split(text) == parts.replace("_", JOINER).split()
+        assert source.decode(source.encode([text])[0]) == normalised(text)
+        words, (numbers,) = text.split(), source.word_numbers([text])
+        assert numbers == sorted(numbers) and {*numbers} == {*range(len(words) + 1)}
+        assert target.split(text) == normalised(text).split()  # Of a text that is tokenised.
+    (ids,), given = source.encode(["(Foo)!"]), source.split("(Foo)!")
+    unknown = [part for part, i in zip(given, ids, strict=False) if i == UNK_ID]
+    assert source.decode(ids, unknown) == "(Foo)!"
 
 
 def pretokenized(folder, *lines):

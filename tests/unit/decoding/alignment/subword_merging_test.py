@@ -5,6 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
+from nmt_zoo.data_pipeline.text_form import JOINER
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     EOS_ID,
     SPECIALS,
@@ -12,6 +14,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     WordVocabulary,
     split_words,
 )
+from nmt_zoo.decoding.alignment.aligner import EncodedText
 from nmt_zoo.decoding.alignment.subword_merging import merge_words, numbers_in_text, words_of
 from nmt_zoo.decoding.search.phrases import piece_text
 
@@ -37,6 +40,7 @@ def random_weights(*shape, dtype=np.float32):
         (["▁(", "year", "▁))"], [[0], [1], [2]]),
         (["Jahr@@", ".", "@@"], [[0], [1], [2]]),
         (["▁", "."], [[0], [1]]),
+        ([f"({JOINER}", "dog", f"{JOINER}'s", f"{JOINER}.", "."], [[0], [1, 2], [3], [4]]),
         # Sentence marks stand alone, bytes belong to the word before them.
         *((["<s>", word, "</s>", "x"], [[0], [1], [2], [3]]) for word in ("▁a", "a@@", "a")),
         (["▁caf", "<0xC3>", "<0xA9>", "▁au"], [[0, 1, 2], [3]]),
@@ -101,3 +105,11 @@ def test_each_piece_begins_in_the_word_of_the_text_that_has_its_letters(kind, pi
         for number, text in zip(numbers, texts, strict=True):
             begun = split_words(text.decode())
             assert not begun or begun[0] in words[number]
+
+
+def test_weights_of_marks_count_for_the_words_that_they_touch():
+    words = WordVocabulary([*SPECIALS, "a", f"{JOINER}."])
+    text = EncodedText(Tokenizer("word", words, words), ("s", "t"), (["a. a"], ["a a."]))
+    assert text.num_words.tolist() == [[2], [2]]
+    (weights,) = text.between_words(np.eye(4)[None], np.array([0]))
+    np.testing.assert_allclose(weights, [[1, 0, 0], [0.5, 0.5, 0], [0, 0, 1]])
