@@ -1,8 +1,11 @@
-/* Orders and filters the sentences of a comparison; nmt_zoo/decoding/comparison/page.py makes the page. */
+/* Orders, filters and pages the sentences of a comparison; nmt_zoo/decoding/comparison/page.py makes them. */
 "use strict";
 (() => {
   const list = document.getElementById("sentences");
   const form = document.getElementById("choices");
+  const more = document.getElementById("more");
+  const PAGE = 50; // Sentences.
+  let shown = [];
   const sentences = [...list.children].map((element, number) => ({
     element,
     number,
@@ -10,7 +13,7 @@
   }));
 
   function arrange() {
-    const { first, second, order, least } = form.elements;
+    const { first, second, order, least, words } = form.elements;
     const difference = ({ scores }) => scores[first.value] - scores[second.value];
     const keys = {
       file: () => 0,
@@ -20,18 +23,24 @@
       worst: ({ scores }) => Math.max(...scores),
     };
     const key = keys[order.value];
-    const shown = sentences
+    const wanted = words.value.toLowerCase();
+    shown = sentences
       .filter((sentence) => Math.abs(difference(sentence)) >= Number(least.value))
+      .filter(({ element }) => element.textContent.toLowerCase().includes(wanted))
       .sort((one, other) => key(one) - key(other) || one.number - other.number);
-    const fragment = document.createDocumentFragment();
-    for (const { element } of shown) {
-      fragment.append(element);
-    }
-    list.replaceChildren(fragment);
+    list.replaceChildren();
+    showMore();
     document.getElementById("count").textContent =
       `${shown.length} of ${sentences.length} sentences`;
   }
 
+  function showMore() {
+    const count = list.children.length;
+    list.append(...shown.slice(count, count + PAGE).map(({ element }) => element));
+    more.hidden = list.children.length === shown.length;
+  }
+
+  more.addEventListener("click", showMore);
   form.addEventListener("input", arrange); // While a number is typed.
   form.addEventListener("change", arrange);
   form.addEventListener("submit", (event) => event.preventDefault());

@@ -1,5 +1,7 @@
 """Writes a comparison of systems as one HTML page that needs no network."""
 
+import collections
+import difflib
 import html
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -31,11 +33,12 @@ def comparison_page(
         *(f"<p>{_text(remark)}</p>" for remark in remarks),
         *map(_table, tables),
         "<section>\n<h2>Sentences</h2>",
-        "<p>Numbers are chrF. Marked words are not in the reference.</p>",
+        "<p>Numbers are chrF. <mark>Marked</mark> words are not in the reference, or not so often; "
+        "<u>underlined</u> words stand elsewhere in it; missing words follow each line.</p>",
         _controls(systems),
         '<div id="sentences">',
         *sentences,
-        "</div>\n</section>\n</div>",
+        '</div>\n<button type="button" id="more" hidden>more</button>\n</section>\n</div>',
     ]
     script, look = (
         (_FOLDER / f"comparison.{kind}").read_text(encoding="utf-8") for kind in ("js", "css")
@@ -56,7 +59,7 @@ def _table(table):
     """Returns a section with a table, which scrolls by itself where it is too wide."""
     head = "".join(f'<th scope="col">{_text(name)}</th>' for name in table.head)
     rows = [
-        f'<tr><th scope="row">{_text(row[0])}</th>'
+        f'<tr{" class=shown" * ("best" in row)}><th scope="row">{_text(row[0])}</th>'
         + "".join(f"<td>{_escaped(cell)}</td>" for cell in row[1:])
         + "</tr>"
         for row in table.rows
@@ -84,8 +87,9 @@ def _controls(systems):
     lists = "".join(_select(*select) for select in selects)
     return (
         f'<form class="choices" id="choices" hidden>{lists}'
-        f'<label>difference of at least {least} chrF</label><span id="count" role="status"></span>'
-        "</form>"
+        f"<label>difference of at least {least} chrF</label>"
+        '<label>containing <input id="words" type="search" placeholder="text or line 7"></label>'
+        '<span id="count" role="status"></span></form>'
     )
 
 
@@ -110,17 +114,18 @@ def sentence_html(
     `number` is the number of the line in its file, `index` its index in the texts. `words` are
     written as in `lines`; two words are equal if `fold` makes them equal.
     """
-    expected = set(map(fold, words.reference[index]))
+    expected = [*map(fold, words.reference[index])]
     rows = [
         f"<dt>{name}</dt><dd>{_text(text[index])}</dd>"
         for name, text in (("source", lines.source), ("reference", lines.reference))
     ]
     for system, output in lines.outputs.items():
-        unknown = {word for word in words.outputs[system][index] if fold(word) not in expected}
-        marked = _marked(output[index], words.outputs[system][index], unknown)
-        rows.append(
-            f"<dt>{_text(system)} <b>{chrf[system][index]:.1f}</b></dt><dd><bdi>{marked}</bdi></dd>"
-        )
+        found = words.outputs[system][index]
+        tags, missing = _differences([*map(fold, found)], expected)
+        shown = f"<bdi>{_marked(output[index], found, tags)}</bdi>"
+        if missing:
+            shown += f"<p>missing: {_text(' '.join(missing))}</p>"
+        rows.append(f"<dt>{_text(system)} <b>{chrf[system][index]:.1f}</b></dt><dd>{shown}</dd>")
     scores = " ".join(f"{of_system[index]:.2f}" for of_system in chrf.values())
     return (
         f'<article data-scores="{scores}">\n<h3>line {number:,}</h3>\n'
@@ -128,14 +133,33 @@ def sentence_html(
     )
 
 
-def _marked(text, words, unknown):
-    """Returns a text as HTML, with marks around those of its words that are unknown."""
+def _differences(words, expected):
+    """Compares words with those of a reference.
+
+    Returns the HTML tag for each word: "" in order, "u" elsewhere, "mark" not there or too often;
+    and the words of the reference that are missing.
+    """
+    blocks = difflib.SequenceMatcher(None, expected, words, autojunk=False).get_matching_blocks()
+    tags = ["mark"] * len(words)
+    for _, start, size in blocks:
+        tags[start : start + size] = [""] * size
+    left = collections.Counter(expected)
+    left.subtract(word for word, tag in zip(words, tags, strict=True) if not tag)
+    for number, word in enumerate(words):
+        if tags[number] and left[word] > 0:
+            left[word] -= 1
+            tags[number] = "u"
+    return tags, [*left.elements()]
+
+
+def _marked(text, words, tags):
+    """Returns a text as HTML, with tags around its words."""
     parts, start = [], 0
-    for word in words:
+    for word, tag in zip(words, tags, strict=True):
         position = text.find(word, start)
         if position >= 0:  # Tokenisations change a few characters, such as `&quot;`.
             shown = _escaped(word)
             parts.append(_escaped(text[start:position]))
-            parts.append(f"<mark>{shown}</mark>" if word in unknown else shown)
+            parts.append(f"<{tag}>{shown}</{tag}>" if tag else shown)
             start = position + len(word)
     return "".join([*parts, _escaped(text[start:])])

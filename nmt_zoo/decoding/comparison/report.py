@@ -144,7 +144,7 @@ def tables(report: dict[str, Any], frequencies_of: str) -> Iterator[Table]:
             + [f"{record['scores'][metric][system]:.2f}" for system in systems]
             for record in report["by_length"]
         ]
-        title = f"{NAMES[metric]} by words of the source"
+        title = f"{NAMES[metric]} by length of the source"
         yield Table(title, ["words", "sentences", *systems], rows, [])
     rows = [
         [record["frequency"], f"{record['reference_words']:,}"]

@@ -37,6 +37,7 @@ const Explorer = (() => {
   const { addressOf, captionOf, drawMatrix, drawThumbnail, makeBeam, makeNumbers, makeWords } =
     ExplorerPictures;
 
+  const HELP = "Point at a word, or choose one with the arrow keys, to see what it attends to.";
   const GOLD_KEY = " Frames of another colour: correct links; dashed: possible ones.";
 
   /** Returns a choice that the model has, as near as possible to the one wanted. */
@@ -230,23 +231,8 @@ const Explorer = (() => {
       this.lists.rows.mark(row, shares("columns", column));
       this.lists.columns.mark(column, shares("rows", row));
       this.matrix.point(row, column);
-      this.status.replaceChildren(...this.readingOf(row, column));
-    }
-
-    readingOf(row, column) {
-      const { table } = this;
-      if (row !== null && column !== null) {
-        const weight = table.weights[row * table.columns.labels.length + column];
-        const [own, other] = [table.rows.labels[row], table.columns.labels[column]];
-        return [foreign(own), ` ${table.rows.verb} `, foreign(other), ` ${weight.toFixed(2)}`];
-      }
-      if (row !== null) {
-        return reading(table, "rows", row);
-      }
-      if (column !== null) {
-        return reading(table, "columns", column);
-      }
-      return ["Point at a word, or choose one with the arrow keys, to see what it attends to."];
+      const isChosen = row !== null || column !== null;
+      this.status.replaceChildren(...(isChosen ? reading(this.table, row, column) : [HELP]));
     }
   }
 

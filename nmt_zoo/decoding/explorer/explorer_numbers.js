@@ -175,13 +175,15 @@ const ExplorerNumbers = (() => {
       : table.rows.labels.map((_, i) => table.weights[i * width + position]);
   }
 
-  /** Returns in words what a token attends to, or what attends to it. */
-  function reading(table, side, position) {
-    const [own, others] =
-      side === "rows" ? [table.rows, table.columns] : [table.columns, table.rows];
+  /** Returns in words what a row attends to, what attends to a column, or the weight of a cell. */
+  function reading(table, row, column) {
+    const { rows, columns } = table;
+    const [side, own, others, position] =
+      row === null ? ["columns", columns, rows, column] : ["rows", rows, columns, row];
+    const isShown = ([i, weight]) => (row === null || column === null ? weight >= 0.005 : i === column);
     const named = lineOf(table, side, position)
       .map((weight, i) => [i, weight])
-      .filter(([, weight]) => weight >= 0.005)
+      .filter(isShown)
       .sort((a, b) => b[1] - a[1])
       .slice(0, MOST_NAMED);
     const parts = [foreign(own.labels[position]), ` ${own.verb} `];

@@ -50,6 +50,19 @@ def test_an_accessible_page_orders_and_filters_by_the_difference_of_two_systems(
     assert driver.find_element("css selector", "#count").text == "3 of 4 sentences"
     choose(driver, "second", "0")
     assert lines_shown(driver) == []
+    assert driver.find_element("css selector", "tr.shown th").text == "second <b>"
+
+
+def test_sentences_are_searched_and_come_in_pages(opened):
+    texts = [f"sentence {n} of many" for n in range(1, 121)]
+    driver = opened(Texts(texts, texts, {"one": texts, "two": texts[::-1]}))
+    more = driver.find_element("css selector", "#more")
+    assert lines_shown(driver) == [*range(1, 51)]
+    more.click()
+    more.click()
+    assert lines_shown(driver) == [*range(1, 121)] and not more.is_displayed()
+    driver.find_element("css selector", "#words").send_keys("line 77")
+    assert lines_shown(driver) == [77]
 
 
 def test_hostile_lines_do_not_widen_the_page(opened):
