@@ -3,98 +3,62 @@
 import itertools
 import re
 
-from benchmarks.tables.cells import fill, markdown, read
+from benchmarks.tables.cells import RESULTS, fill, markdown, read
 from nmt_zoo import models
 from nmt_zoo.configuration.options import AUTO, OPTIONS
 from nmt_zoo.configuration.rules import in_words
 
 _SCRIPTS = "train", "translate", "align", "compare", "export", "serve", "visualize_attention"
-_MULTI30K = "methods/multi30k_en_de/{model}-1", "{bleu:.1f}, {data}"
-_EUROPARL = "europarl10k/{model}", "{scores[beam][bleu]:.1f}, Europarl, 10,000 pairs de-en"
-_MINUTES = ", demo corpus, {training[minutes]:.0f} min, {training[steps]:,} updates"
-_DEMO = "demo_alignment/{model}", "{bleu:.1f}" + _MINUTES
-_PHRASES = (
-    "phrases/multi30k_29000",
-    "{systems[%s][bleu]:.1f}, Multi30k en-de, lower-cased, tokenised",
-)
-_HANSARDS = (
-    "alignment/hansards",
-    "AER {aligners[%s][aer][forward]:.3f}, Hansards en-fr (`align.py`)",
-)
-# preset: (description, result file, template of its score in it; or the score without a file)
+# Preset -> what it is.
 MODELS = {
-    "ibm1": ("IBM Model 1: a table of word translations", _HANSARDS[0], _HANSARDS[1] % "ibm1"),
-    "ibm2": (
-        "IBM Model 2: Model 1 with a table of positions (score: `align.py`, on the diagonal)",
-        *(_HANSARDS[0], _HANSARDS[1] % "ibm1 + ibm2"),
-    ),
-    "hmm_alignment": (
-        "hidden Markov model of positions",
-        *(_HANSARDS[0], _HANSARDS[1] % "ibm1 + hmm"),
-    ),
-    "hmm_fertility": (
-        "the HMM with fertilities: how many target words each source word becomes",
-        "alignment/hansards",
-        "AER {aligners[fertility, agreeing][aer][agree]:.3f}, Hansards en-fr, both directions "
-        "(`align.py`)",
-    ),
-    "phrase_based": (
-        "phrases with a language model, reordering and tuned weights, 2003",
-        *(_PHRASES[0], _PHRASES[1] % "phrase_based"),
-    ),
-    "hiero": (
-        "phrases with gaps, which make a tree, 2005",
-        *(_PHRASES[0], _PHRASES[1] % "hiero"),
-    ),
-    "ngram_lm": (
-        "n-gram language model, modified Kneser-Ney",
-        "noisy_channel/demo",
-        "perplexity {perplexity[4][test]:.1f}, demo corpus, order 4",
-    ),
-    "ibm1_factored": (
-        "Model 1, its table factored into embeddings",
-        *(_DEMO[0], "AER {alignment[aer]:.3f}" + _MINUTES),
-    ),
-    "attention_ibm1": ("Model 1 as uniform attention", *_DEMO),
-    "attention_ibm2": ("Model 2 as attention over positions", *_DEMO),
-    "rnn_attention": ("the plainest RNN with attention", *_MULTI30K),
-    "lstm_seq2seq": ("LSTM without attention: one vector holds the sentence", *_EUROPARL),
-    "lm_sep": ("one LSTM reads the source and continues it", *_DEMO),
-    "gru_bahdanau": ("GRU with additive attention, 2015", *_MULTI30K),
-    "lstm_luong": ("small LSTM with attention and input feeding", *_EUROPARL),
-    "lstm_luong_deep": ("`lstm_luong` with 2 + 3 layers", *_EUROPARL),
-    "lstm_lexical": (
-        *("`lstm_luong`, and attended source words add to the output logits", *_EUROPARL),
-    ),
-    "lstm_conv": ("convolution, LSTM, reduced-rank attention", *_MULTI30K),
-    "transformer_simple": ("single-head Transformer without normalisation", *_MULTI30K),
-    "transformer_coursework": ("2 + 2 layers, width 128", *_EUROPARL),
-    "transformer_tiny": (
-        "4 + 4 layers, width 128, pre-norm",
-        *("methods/multi30k_en_de/default-1", _MULTI30K[1]),
-    ),
-    "transformer_small": ("3 + 3 layers, width 256, pre-norm", *_MULTI30K),
-    "transformer_base": (
-        "6 + 6 layers, width 512: the base model of the paper",
-        *("", "(27.3 on WMT14 en-de), Vaswani et al. 2017"),
-    ),
-    "transformer_deep_shallow": (
-        "12 + 1 layers, width 512: little work for each output token",
-        *("", "(26.9 on WMT14 en-de), Kasai et al. 2021"),
-    ),
-    "transformer_big": (
-        "6 + 6 layers, width 1024: the big model of the paper",
-        *("", "(28.4 on WMT14 en-de), Vaswani et al. 2017"),
+    "ibm1": "IBM Model 1: a table of word translations",
+    "ibm2": "IBM Model 2: Model 1 with a table of positions (Hansards: on the diagonal)",
+    "hmm_alignment": "hidden Markov model of positions",
+    "hmm_fertility": "the HMM with fertilities: how many target words each source word becomes",
+    "phrase_based": "phrases with a language model, reordering and tuned weights, 2003",
+    "hiero": "phrases with gaps, which make a tree, 2007",
+    "ngram_lm": "n-gram language model, modified Kneser-Ney",
+    "ibm1_factored": "Model 1, its table factored into embeddings",
+    "attention_ibm1": "Model 1 as uniform attention",
+    "attention_ibm2": "Model 2 as attention over positions",
+    "rnn_attention": "the plainest RNN with attention",
+    "lstm_seq2seq": "LSTM without attention: one vector holds the sentence",
+    "lm_sep": "one LSTM reads the source and continues it",
+    "gru_bahdanau": "GRU with additive attention, 2015",
+    "lstm_luong": "small LSTM with attention and input feeding",
+    "lstm_luong_deep": "`lstm_luong` with 2 + 3 layers",
+    "lstm_lexical": "`lstm_luong`, and attended source words add to the output logits",
+    "lstm_conv": "convolution, LSTM, reduced-rank attention",
+    "transformer_simple": "single-head Transformer without normalisation",
+    "transformer_coursework": "2 + 2 layers, width 128",
+    "transformer_tiny": "4 + 4 layers, width 128, pre-norm",
+    "transformer_small": "3 + 3 layers, width 256, pre-norm",
+    "transformer_base": "6 + 6 layers, width 512: the base model of the paper",
+    "transformer_deep_shallow": "12 + 1 layers, width 512: little work for each output token",
+    "transformer_big": "6 + 6 layers, width 1024: the big model of the paper",
+}
+# Heading -> result file and template of a score, where % is the preset or what the file calls it.
+_SCORES = {
+    "Multi30k, 3 min": ("phrases/multi30k_29000", "{systems[%][bleu]:.1f}", {}),
+    "Multi30k": ("methods/multi30k_en_de/%-1", "{bleu:.1f}", {"transformer_tiny": "default"}),
+    "Europarl": ("europarl10k/%", "{scores[beam][bleu]:.1f}", {}),
+    "AER, Hansards": (
+        *("alignment/hansards", "{aligners[%][aer][forward]:.3f}"),
+        {"ibm2": "ibm1 + ibm2", "hmm_alignment": "ibm1 + hmm", "hmm_fertility": "fertility"},
     ),
 }
 
 
 def _model_table():
-    """Makes one row for each preset, with its score and the data on which it was measured."""
-    rows = [("model", "what it is", "score")]
-    for preset, (description, name, score) in MODELS.items():
-        record = read(name.format(model=preset)) if name else {}
-        rows.append((f"`{preset}`", description, fill(score, record)))
+    """Makes one row for each preset, with its scores, each column of one text and measure."""
+    rows = [("model", "what it is", *_SCORES)]
+    for preset, description in MODELS.items():
+        scores = []
+        for path, template, names in _SCORES.values():
+            file, cell = (x.replace("%", names.get(preset, preset)) for x in (path, template))
+            exists = (RESULTS / f"{file}.json").exists()
+            scores.append(fill(cell, read(file)) if exists else "")
+        rows.append((f"`{preset}`", description, *scores))
     return markdown(rows)
 
 
