@@ -13,7 +13,6 @@ from nmt_zoo.common import process
 
 process.start(small_operations=True)  # Before anything imports TensorFlow.
 
-import contextlib
 import dataclasses
 import functools
 import logging
@@ -22,7 +21,6 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import uvicorn
@@ -36,6 +34,8 @@ from nmt_zoo.command_line.flag_values import (
 )
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.parallel import num_cores
+from nmt_zoo.data_pipeline.datasets import DATASETS
+from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES
 from nmt_zoo.decoding.search.requests import usual_options
 from nmt_zoo.decoding.search.types import AUTO, NEVER
 from nmt_zoo.decoding.text.training_text import TrainingText
@@ -108,6 +108,20 @@ def name_of_model(arguments: Arguments) -> str:
     return name
 
 
+def about(config: dict[str, Any], languages: tuple[str, str]) -> str:
+    """Returns what a model is and translates, as far as its configuration says it, as a line.
+
+    `languages` are those that were asked for; "": the model's own.
+    """
+    dataset, known = config.get("dataset", ""), config.get("languages", {})
+    origin = os.path.basename(config.get("imported", {}).get("from", "texts of its owner"))
+    if dataset in DATASETS:
+        origin = f"{dataset} ({DATASETS[dataset].about})"
+    pair = [asked or known.get(side) for asked, side in zip(languages, SIDES, strict=True)]
+    spoken = " to ".join(filter(None, pair))
+    return f"Model: {config['model']}, made from {origin}.{spoken and f' Languages: {spoken}.'}"
+
+
 def load(arguments: Arguments, name: str) -> ServedModel:
     """Loads the model of --model_dir."""
     directories = model_directories(arguments.model_dir)
@@ -122,34 +136,21 @@ def load(arguments: Arguments, name: str) -> ServedModel:
     }
     # It would warn that every option of requests has a graph.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    limits = {"max_sentences": arguments.max_lines, "training_text": training_text}
-    return ServedModel(name, *loaded[:2], options, **limits)
+    facts = {"training_text": training_text, "about": about(loaded[2], arguments.languages)}
+    return ServedModel(name, *loaded[:2], options, **facts)
 
 
-@contextlib.contextmanager
-def errors_of_the_address(arguments: Arguments) -> Iterator[None]:
-    """Turns an error of the network in the `with` block into one about --host and --port."""
+def listening(arguments: Arguments) -> socket.socket:
+    """Opens a socket at --host and --port; clients that come before the model is loaded wait."""
+    family = socket.AF_INET6 if ":" in arguments.host else socket.AF_INET
     try:
-        yield
+        return socket.create_server((arguments.host, arguments.port), family=family, backlog=2048)
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(
             f"{arguments.host}:{arguments.port}: cannot listen there ({reason}); give another "
             "--port or --host"
         ) from None
-
-
-def bound_socket(arguments: Arguments) -> socket.socket:
-    """Opens a socket at --host and --port, which does not listen yet."""
-    with errors_of_the_address(arguments), contextlib.ExitStack() as stack:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            arguments.host, arguments.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        opened = stack.enter_context(socket.socket(family, kind, protocol))
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.bind(address)
-        stack.pop_all()
-    return opened
 
 
 def answer_requests(arguments: Arguments, app: Any, opened: socket.socket, name: str) -> None:
@@ -168,9 +169,6 @@ def answer_requests(arguments: Arguments, app: Any, opened: socket.socket, name:
         # For the moment before uvicorn handles signals; and for the end, when running requests have
         # been answered and uvicorn sends this process its signal again.
         signal.signal(signal.SIGTERM, lambda *_: setattr(server, "should_exit", True))
-    # Another server may have begun to listen while this one loaded.
-    with errors_of_the_address(arguments):
-        opened.listen(2048)
     host, port, *_ = opened.getsockname()
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     print(f"serving {name} at http://{address}/ (Ctrl-C stops it)", flush=True)
@@ -181,13 +179,9 @@ def main(arguments: Arguments) -> int:
     """Checks flags, loads the model, and answers requests until it is stopped."""
     arguments.check()
     name = name_of_model(arguments)
-    limits = ServerLimits(
-        max_lines=arguments.max_lines,
-        max_requests=arguments.max_requests,
-        timeout_seconds=arguments.timeout_seconds,
-        num_threads=num_cores(),
-    )
-    with bound_socket(arguments) as opened:  # Before the model is loaded, which takes long.
+    names = "max_lines", "max_requests", "timeout_seconds"
+    limits = ServerLimits(num_threads=num_cores(), **{n: getattr(arguments, n) for n in names})
+    with listening(arguments) as opened:  # Before the model is loaded, which takes long.
         process.start_tensorflow(intra_op_threads=1)
         app = make_app(
             load(arguments, name),

@@ -33,6 +33,7 @@ class TrainingText:
     characters: str  # All different ones, sorted, without white space.
     # Sentences of a line that are usual: at least 1% of the lines have as many.
     most_sentences: int
+    example: str = ""  # Its first line of a usual length, with which a model can be tried.
     # Words in brackets or other marks before 1% of the lines or more, such as <formal>.
     tags: tuple[str, ...] = ()
 
@@ -40,17 +41,18 @@ class TrainingText:
     def of(cls, lines: Sequence[str]) -> "TrainingText":
         """Reads a text once: all characters, and the sentences of at most `_SAMPLE` lines."""
         every = -(-len(lines) // _SAMPLE)
-        characters, counts, tags = set(), [1], collections.Counter()
+        characters, counts, tags, example = set(), [1], collections.Counter(), ""
         with Progress("looking at the training text", len(lines), "lines") as progress:
             for number, line in enumerate(map(normalised, lines)):
                 characters.update(line)
                 if line and number % every == 0:
                     counts.append(len(sentences(line)))
                     tags[line.split(" ", 1)[0]] += 1
+                    example = example or line * (20 <= len(line) <= 80)
                 progress.update(1)
         usual = sorted(counts, reverse=True)[math.ceil(_COMMON * len(counts)) - 1]
         common = [t for t, n in tags.items() if n >= _COMMON * len(counts) and _TAG.fullmatch(t)]
-        return cls("".join(sorted(characters - {" "})), usual, tuple(sorted(common)))
+        return cls("".join(sorted(characters - {" "})), usual, example, tuple(sorted(common)))
 
     @classmethod
     def read(cls, path: Path) -> "TrainingText | None":
@@ -61,7 +63,7 @@ class TrainingText:
             record = cls(**json.loads(read_bytes(path)))
             *facts, tags = dataclasses.astuple(record)
             are_tags = isinstance(tags, list | tuple) and all(isinstance(t, str) for t in tags)
-            if [*map(type, facts)] != [str, int] or not are_tags:
+            if [*map(type, facts)] != [str, int, str] or not are_tags:
                 raise ValueError
             record = dataclasses.replace(record, tags=tuple(tags))
         except (ValueError, TypeError, RecursionError):
@@ -79,6 +81,7 @@ class TrainingText:
         return TrainingText(
             characters="".join(sorted({*self.characters, *other.characters})),
             most_sentences=max(self.most_sentences, other.most_sentences),
+            example=self.example,
             tags=tuple(sorted({*self.tags, *other.tags})),
         )
 

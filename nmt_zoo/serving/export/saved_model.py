@@ -1,34 +1,11 @@
 """A trained model as a SavedModel: strings in, strings out; it runs without this project's code.
 
-Signatures:
-
-* `serving_default`: `text [B]` string -> `translation [B]` string, `score [B]` float32
-* `translate`: `text [B]` string, `beam_size [B]` int32, `length_penalty [B]` float32, `n_best [B]`
-  int32 -> `translation [B, N]` string, `score [B, N]` float32, `count [B]` int32: the best
-  translations of each line, the best first, all with different texts. A row has `count` of them,
-  `n_best` unless the model finds fewer; the rest of the row is "" and 0. In every input, -1 stands
-  for the default.
-* `attention_maps`: `source [B]`, `target [B]` strings -> `source_tokens [B, S]`,
-  `target_tokens [B, T]` strings, and each of the model's attention maps by its name, such as
-  `decoder/0/cross` `[B, H, T, S]` float32; only if the model has such maps
-* `score`: `source [B]`, `target [B]` strings -> `log_prob [B]`, `score [B]` float32 of the given
-  translation, `target_tokens [B, T]` strings and their `token_log_probs [B, T]` float32
-
-A `text` may have several lines, separated by line feeds. Each is translated by itself, or with the
-sentences before it if the model reads such (`data_pipeline.documents`), and the translations are
-joined by line feeds; blank lines stay blank. Such a text has one translation,
-whatever `n_best`. Its score is the sum of the log-probabilities of its lines, divided by the length
-penalty of all their tokens. In a `source` or `target`, a line feed is a space.
-
-Options are inputs with a value for each row: TensorFlow Serving joins the requests that it batches
-along the first axis, and refuses to batch scalars. It knows no defaults either, so that
-`serving_default` asks for text only. A narrow beam costs as much as the widest possible one.
+docs/serving.md has its signatures. Options are inputs with a value for each row: TensorFlow Serving
+joins the requests that it batches along the first axis, and refuses to batch scalars. It knows no
+defaults either, so that `serving_default` asks for text only.
 
 An empty batch has an empty answer. A batch that cannot be answered correctly is refused as a whole
-with an `InvalidArgumentError` that names the row; TensorFlow Serving then answers status 400. This
-happens if a text has too many tokens, an option is out of its range, the inputs have different
-numbers of rows, attention has more than `MAX_WEIGHTS` weights, or the model's scores for a line are
-not numbers.
+with an `InvalidArgumentError` that names the row; TensorFlow Serving then answers status 400.
 """
 
 import functools
@@ -262,14 +239,9 @@ class ServingModule(tf.Module):
         }
 
     def signatures(self) -> dict[str, Callable]:
-        endpoints = {
-            "serving_default": self.serving_default,
-            "translate": self.translate,
-            "score": self.score,
-        }
-        if self._num_heads:
-            endpoints["attention_maps"] = self.attention_maps
-        return endpoints
+        names = ["serving_default", "translate", "score"]
+        names += ["attention_maps"] * bool(self._num_heads)
+        return {name: getattr(self, name) for name in names}
 
     def save(self, folder: Path) -> None:
         """Writes the SavedModel into a folder; raises `OSError` if it cannot be written."""

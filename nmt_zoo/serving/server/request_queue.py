@@ -24,14 +24,15 @@ class _Item:
 
     function: Callable
     rows: Sequence
+    cost: float
     answers: asyncio.Future
 
 
 class RequestQueue:
     """The queue in front of the model; to be used in one event loop.
 
-    Joins requests up to `max_rows` rows, and computes `num_threads` batches at the same time. After
-    `seconds`, a request is given up.
+    Joins requests up to a cost of `max_rows`, and computes `num_threads` batches at the same time.
+    After `seconds`, a request is given up.
     """
 
     def __init__(self, *, max_rows: int, num_threads: int, seconds: float) -> None:
@@ -41,12 +42,12 @@ class RequestQueue:
         self._num_idle = num_threads
         self._threads = ThreadPoolExecutor(num_threads, "model")
 
-    async def answer(self, function: Callable[[list], Sequence], rows: Sequence) -> list[Any]:
-        """Returns the answer of a function for each row; it may get rows of other requests, too.
+    async def answer(self, function: Callable, rows: Sequence, cost: float) -> list[Any]:
+        """Returns the answers of a function of a list of rows, perhaps with rows of others.
 
         Raises `HTTPException` if the function raises `UserError`, or does not return in time.
         """
-        item = _Item(function, rows, asyncio.get_running_loop().create_future())
+        item = _Item(function, rows, cost, asyncio.get_running_loop().create_future())
         self._waiting.append(item)
         self._start()
         try:
@@ -73,11 +74,11 @@ class RequestQueue:
     def _next_batch(self):
         """Takes the first request from the queue, and others that can be joined with it."""
         first = self._waiting.popleft()
-        batch, num_rows = [first], len(first.rows)
+        batch, cost = [first], first.cost
         for item in list(self._waiting):
-            if item.function == first.function and num_rows + len(item.rows) <= self._max_rows:
+            if item.function == first.function and cost + item.cost <= self._max_rows:
                 batch.append(item)
-                num_rows += len(item.rows)
+                cost += item.cost
                 self._waiting.remove(item)
         return batch
 

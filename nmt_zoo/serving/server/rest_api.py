@@ -1,7 +1,8 @@
 """The REST API of TensorFlow Serving, and a page to try a model, as an ASGI application.
 
     GET  /                                          the page
-    POST /page                                      what the page shows of a text
+    POST /page                                      what the page shows of a line of a text
+    GET  /health                                    the model's name, if it answers
     GET  /v1/models/NAME[/versions/1]               state of the only version
     POST /v1/models/NAME[/versions/1]:predict       answers, see `json_tensors`
 
@@ -17,6 +18,7 @@ import string
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -32,8 +34,9 @@ from nmt_zoo.serving.server.served_model import ServedModel
 
 _ASSETS = Path(__file__).parent / "assets"
 _FILES = "server.css", "server.js"
-_GET = re.compile(r"/v1/models(?:/([^/:]+))?(?:/versions/(\d{1,18}))?")
-_POST = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d{1,18}))?:predict")
+_ADDRESS = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d{1,18}))?(:predict)?")
+_NO_ERROR = {"error_code": "OK", "error_message": ""}
+_VERSION = {"version": "1", "state": "AVAILABLE", "status": _NO_ERROR}
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"]
 
 
@@ -54,40 +57,37 @@ class RestApi:
         self._model = model
         self._limits = limits
         self._num_open = 0  # Requests that are being answered.
-        self._queue = RequestQueue(
+        self.queue = RequestQueue(
             max_rows=limits.max_lines,
             num_threads=limits.num_threads,
             seconds=limits.timeout_seconds,
         )
 
-    def close(self) -> None:
-        self._queue.close()
-
     async def models(self, request: Request) -> Response:
         """Answers everything below `/v1`."""
         method, path = request.method, request.scope["path"]  # `url.path` is escaped.
-        if method == "GET" and (match := _GET.fullmatch(path)):
-            name, version = match.groups()
-            if name is None:
-                raise HTTPException(400, "Missing model name in request.")
-            self._check_served(name, version)
-            status = {"error_code": "OK", "error_message": ""}
-            versions = [{"version": "1", "state": "AVAILABLE", "status": status}]
-            return JSONResponse({"model_version_status": versions})
-        if method == "POST" and (match := _POST.fullmatch(path)):
-            return await self._answer(request, self._predicted, *match.groups())
-        raise HTTPException(400, f"Malformed request: {method} {path[:200]}")
-
-    async def page(self, request: Request) -> Response:
-        """Answers the page with what it shows for `{"text": text}`."""
-        return await self._answer(request, self._shown)
-
-    def _check_served(self, name, version):
+        match = _ADDRESS.fullmatch(path)
+        if not match or method != ("POST" if match[3] else "GET"):
+            raise HTTPException(400, f"Malformed request: {method} {path[:200]}")
+        name, version, is_question = match.groups()
         if name != self._model.name or version not in (None, "1"):
             requested = f"Latest({name})" if version is None else f"Specific({name}, {version})"
             raise HTTPException(404, f"Servable not found for request: {requested}")
+        if is_question:
+            return await self._answer(request, self._predicted)
+        return JSONResponse({"model_version_status": [_VERSION]})
 
-    async def _answer(self, request, answer, *arguments):
+    async def page(self, request: Request) -> Response:
+        """Answers the page with what it shows for `{"text": text, "line": number from 0}`."""
+        return await self._answer(request, self._shown)
+
+    async def health(self, request: Request) -> Response:
+        """Answers with the model's name once the model has translated a line."""
+        signature = self._model.signatures["serving_default"]
+        await self._answers(signature, signature.rows({"text": ["A dog runs."]}))
+        return JSONResponse({"status": "ok", "model": self._model.name})
+
+    async def _answer(self, request, answer):
         """Answers a request with what `answer` makes of its body, unless there are too many."""
         if self._num_open >= self._limits.max_requests:
             reason = "too many requests at a time; try again"
@@ -95,7 +95,7 @@ class RestApi:
         self._num_open += 1
         try:
             body = await self._body(request)
-            return Response(await answer(body, *arguments), media_type="application/json")
+            return Response(await answer(body), media_type="application/json")
         finally:
             self._num_open -= 1
 
@@ -123,28 +123,36 @@ class RestApi:
             raise HTTPException(413, f"the request has more than {limit} bytes; send several")
         return b"".join(parts)
 
+    async def _answers(self, signature, rows):
+        """Returns the model's answers; raises the first that is an error, with its place."""
+        cost = sum(map(signature.cost, rows))
+        answers = await self.queue.answer(signature.answers, rows, cost)
+        for number, answer in enumerate(answers):
+            if isinstance(answer, HTTPException):
+                reason = f"{next(iter(signature.inputs))}[{number}]: {answer.detail}"
+                raise HTTPException(answer.status_code, reason)
+        return answers
+
     # In threads, because others would wait while many numbers are converted.
 
-    async def _predicted(self, body, name, version):
-        self._check_served(name, version)
-
+    async def _predicted(self, body):
         def read():
             request = json_tensors.parse(body)
             signature = _signature(self._model, request)
             limit = self._limits.max_lines
             inputs, in_rows = json_tensors.inputs_of(request, signature.inputs, limit)
-            return signature, inputs, signature.rows(inputs), in_rows
+            rows = signature.rows(inputs)
+            if (cost := sum(map(signature.cost, rows))) > limit:
+                reason = f"as long as {cost:.0f} lines or sentences, at most {limit} are possible"
+                raise HTTPException(400, f"{reason}; send it in parts")
+            return signature, inputs, rows, in_rows
 
         def written():
-            for number, answer in enumerate(answers):
-                if isinstance(answer, HTTPException):
-                    reason = f"{next(iter(inputs))}[{number}]: {answer.detail}"
-                    raise HTTPException(answer.status_code, reason)
             warnings = signature.warnings(inputs, answers)
             return json_tensors.answer(answers, signature.outputs, in_rows, warnings)
 
         signature, inputs, rows, in_rows = await asyncio.to_thread(read)
-        answers = await self._queue.answer(signature.answers, rows) if rows else []
+        answers = await self._answers(signature, rows) if rows else []
         return await asyncio.to_thread(written)
 
     async def _shown(self, body):
@@ -153,22 +161,19 @@ class RestApi:
             return page.rows(json_tensors.inputs_of(request, page.inputs, 1)[0])
 
         page = self._model.page
-        (data,) = await self._queue.answer(page.answers, await asyncio.to_thread(read))
-        if isinstance(data, HTTPException):
-            raise data
+        (data,) = await self._answers(page, await asyncio.to_thread(read))
         return await asyncio.to_thread(lambda: json.dumps(data).encode())
 
     async def warm_up(self) -> None:
         """Answers requests of every kind, because the first ones take long."""
         try:
             for signature in self._model.signatures.values():
-                for lines in (["A dog runs."], ["A dog runs.", "x"]):
-                    values = {json_tensors.STRING: lines}
+                for count in (1, 2):
                     inputs = {
-                        name: values.get(kind, [-1] * len(lines))
+                        name: count * ["A dog runs." if kind == json_tensors.STRING else -1]
                         for name, kind in signature.inputs.items()
                     }
-                    await self._queue.answer(signature.answers, signature.rows(inputs))
+                    await self._answers(signature, signature.rows(inputs))
         except Exception as error:
             reason = printable(" ".join(str(error).split()))[:500]
             print(f"warning: some answers stay slow: {reason}", flush=True)
@@ -176,12 +181,9 @@ class RestApi:
 
 def _signature(model, request):
     """Returns the `Signature` that a request asks for."""
-    name = request.get("signature_name", "")
-    if not isinstance(name, str):
-        raise HTTPException(400, "'signature_name' key must be a string value.")
-    name = name or "serving_default"
-    if name not in model.signatures:
-        reason = f'Serving signature name: "{name[:200]}" not found in signature def'
+    name = request.get("signature_name") or "serving_default"
+    if not isinstance(name, str) or name not in model.signatures:
+        reason = f'Serving signature name: "{str(name)[:200]}" not found in signature def'
         raise HTTPException(400, reason)
     return model.signatures[name]
 
@@ -189,7 +191,9 @@ def _signature(model, request):
 def _pages(model):
     """Returns the routes of the page, on which one types a sentence; no request names a file."""
     template = string.Template((_ASSETS / "server.html").read_text(encoding="utf-8"))
-    responses = {"/": HTMLResponse(template.substitute(name=html.escape(model.name)))}
+    facts = {name: html.escape(getattr(model, name)) for name in ("name", "about", "example")}
+    address = f"v1/models/{quote(model.name)}:predict"
+    responses = {"/": HTMLResponse(template.substitute(facts, address=address))}
     texts = {file: (_ASSETS / file).read_text(encoding="utf-8") for file in _FILES}
     for file, text in {**texts, "explorer.css": style(), "explorer.js": script()}.items():
         kind = "text/css" if file.endswith(".css") else "text/javascript"
@@ -216,11 +220,12 @@ def make_app(
         warming = asyncio.create_task(api.warm_up())
         yield
         warming.cancel()
-        api.close()
+        api.queue.close()
 
     routes = [
         *_pages(model),
         Route("/page", api.page, methods=["POST"]),
+        Route("/health", api.health),
         Route("/v1/{rest:path}", api.models, methods=_METHODS),
     ]
     return Guard(Router(routes, lifespan=lifespan), allowed_hosts, log)

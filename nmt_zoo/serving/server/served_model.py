@@ -1,6 +1,6 @@
 """Signatures of an exported model, answered by a `Translator` as translate.py does.
 
-`serving.export.saved_model` describes them; `attention_maps` is left out.
+docs/serving.md describes them; `attention_maps` is left out.
 """
 
 import collections
@@ -13,6 +13,7 @@ import numpy as np
 from starlette.exceptions import HTTPException
 
 from nmt_zoo.configuration.options import MAX_LENGTH_PENALTY
+from nmt_zoo.data_pipeline.documents import Context
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.decoding.explorer.sentence import SentenceExplorer
 from nmt_zoo.decoding.scoring import make_scorer
@@ -26,6 +27,8 @@ from nmt_zoo.serving.server.json_tensors import FLOAT, INTEGER, STRING
 
 _PAIR = {"source": STRING, "target": STRING}
 _MOST_TRANSLATORS = 8  # With options of requests; each has graphs of its own.
+_MOST_OPTIONS = 2  # Of a request: a new graph takes seconds.
+_LONG = 64  # Tokens of a long line: one with more counts as several.
 
 
 class Signature(NamedTuple):
@@ -36,6 +39,8 @@ class Signature(NamedTuple):
     rows: Callable  # (inputs, name -> list) -> rows; raises `HTTPException` to refuse them.
     # (rows, perhaps of several requests) -> for each, name -> value, or an `HTTPException`.
     answers: Callable
+    # row -> how many lines take about as long; infinity: no request joins its own.
+    cost: Callable = lambda row: 1
     warnings: Callable = lambda inputs, answers: []  # -> list of str.
 
 
@@ -46,15 +51,15 @@ class _Text(NamedTuple):
     beam_size: int
     length_penalty: float
     n_best: int
+    cost: float  # As of `Signature`.
 
 
 class ServedModel:
     """A model that answers requests; several threads may call it.
 
     `options` are those of `Translator.of`; their `beam_size` and `length_penalty` are the defaults
-    of requests, and no request has a wider beam. A request has at most `max_sentences`, counted in
-    parts that are translated each by itself. `training_text` may be None. Translates a line at
-    once, because the first one takes long.
+    of requests, and no request has a wider beam. `training_text` may be None. `about` says what the
+    model is, for people. Translates a line at once, because the first one takes long.
     """
 
     def __init__(
@@ -64,17 +69,19 @@ class ServedModel:
         tokenizer: Tokenizer,
         options: dict[str, Any],
         *,
-        max_sentences: int,
         training_text: TrainingText | None,
+        about: str = "",
     ) -> None:
-        self.name = name
+        self.name, self.about = name, about
+        self.example = training_text.example if training_text else ""
         self._model, self._tokenizer, self._options = model, tokenizer, options
-        self._defaults = _Text("", options["beam_size"], options["length_penalty"], n_best=1)
-        self._max_sentences = max_sentences
+        self._defaults = _Text("", options["beam_size"], options["length_penalty"], 1, 1)
         self._training_text = training_text
         self._usual = self._make_translator()
         self._translator = functools.lru_cache(_MOST_TRANSLATORS)(self._make_translator)
         self._score = make_scorer(model)
+        self._explorer = SentenceExplorer(model, tokenizer, name)
+        self._explorer.translator = self._usual  # So that its best translation is that of requests.
         self._usual.translate(["A dog runs."])
 
     def _make_translator(self, **changed):
@@ -88,40 +95,29 @@ class ServedModel:
         best = {"translation": STRING, "score": FLOAT}
         scores = {"log_prob": FLOAT, "score": FLOAT}
         scores |= {"target_tokens": STRING, "token_log_probs": FLOAT}
-        steps = self._texts, self._translations, self._warnings
+        more = (lambda row: row.cost), self._warnings
+        cost_of_pair = lambda pair: max(_LONG, *map(len, pair)) / _LONG  # noqa: E731
+        several = text | options, best | {"count": INTEGER}
         return {
-            "serving_default": Signature(text, best, self._texts, self._best, self._warnings),
-            "translate": Signature(text | options, best | {"count": INTEGER}, *steps),
-            "score": Signature(_PAIR, scores, self._pairs, self._scores),
+            "serving_default": Signature(text, best, self._texts, self._best, *more),
+            "translate": Signature(*several, self._texts, self._translations, *more),
+            "score": Signature(_PAIR, scores, self._pairs, self._scores, cost_of_pair),
         }
 
     @property
     def page(self) -> Signature:
-        """Answers a text with what the page shows: data of `explorer.js`, and warnings."""
-        return Signature({"text": STRING}, {}, self._texts, self._explored)
-
-    @functools.cached_property
-    def _explorer(self):
-        search = {name: self._options[name] for name in ("beam_size", "length_penalty")}
-        return SentenceExplorer(self._model, self._tokenizer, self.name, **search)
+        """Answers a line of a text, counted from 0, with a MODEL of `explorer.js`."""
+        inputs = {"text": STRING, "line": INTEGER}
+        return Signature(inputs, {}, self._line, self._explored, lambda row: math.inf)
 
     # Translations
 
     def _texts(self, inputs):
-        """Returns a `_Text` for each row; refuses options out of range, and too many sentences."""
-        texts = inputs["text"]
-        lines = [line for text in texts for line in _lines(text)]
-        num_sentences = sum(len(self._usual.in_sentences(line, 1)) for line in lines)
-        if num_sentences > self._max_sentences:
-            raise HTTPException(
-                400,
-                f"{num_sentences} lines or sentences, at most {self._max_sentences} are possible; "
-                "send several requests",
-            )
+        """Returns a `_Text` for each row; refuses options out of range, and too many of them."""
         rows = []
         for number, values in enumerate(zip(*inputs.values(), strict=True)):
             options = {k: v for k, v in zip(inputs, values, strict=True) if v != DEFAULT}
-            row = self._defaults._replace(**options)
+            row = self._defaults._replace(**options, cost=self._cost(inputs["text"][number]))
             for name, least, most in (
                 ("beam_size", 1, self._defaults.beam_size),
                 ("length_penalty", 0, MAX_LENGTH_PENALTY),
@@ -133,7 +129,17 @@ class ServedModel:
                     )
                     raise HTTPException(400, f"{name}[{number}] {reason}")
             rows.append(row)
+        if len({(row.beam_size, row.length_penalty) for row in rows}) > _MOST_OPTIONS:
+            reason = f"more than {_MOST_OPTIONS} pairs of beam_size and length_penalty"
+            raise HTTPException(400, f"{reason}; send several requests")
         return rows
+
+    def _cost(self, text):
+        """Returns the cost of a text: its lines, or parts that are translated each by itself."""
+        lines = _lines(text)
+        tokens = map(len, self._tokenizer.source.encode(lines))
+        parts = (len(self._usual.in_sentences(line, 1)) for line in lines)
+        return sum(max(n, length / _LONG) for n, length in zip(parts, tokens, strict=True))
 
     def _translations(self, rows):
         """Returns the translations of each `_Text`, the best first."""
@@ -181,20 +187,19 @@ class ServedModel:
                 warnings.add_text(line, translation)
         return list(warnings)
 
+    # The page
+
+    def _line(self, inputs):
+        """Returns a line of a text, with its context, as the only row."""
+        (text,), (number,) = inputs["text"], inputs["line"]
+        lines = _lines(text)
+        if not 0 <= number < len(lines):
+            raise HTTPException(400, f"line is {number}, not from 0 to {len(lines) - 1}")
+        return Context(self._usual.options.context_sentences).of(lines)[number : number + 1]
+
     def _explored(self, rows):
-        """Returns a MODEL of `explorer.js` for each `_Text`, and warnings."""
-        answers = []
-        for row, answer in zip(rows, self._best(rows), strict=True):
-            if not isinstance(answer, HTTPException):
-                model = self._explorer.explore(row.text, name="the text")
-                # Copied parts, and sentences that are translated each by itself.
-                if model["target"]["text"] != answer["translation"]:
-                    target = answer["translation"]
-                    model = self._explorer.explore(row.text, target, name="the text")
-                warnings = self._warnings({"text": [row.text]}, [answer])
-                answer = {"model": model, "warnings": warnings}
-            answers.append(answer)
-        return answers
+        """Returns `{"model": MODEL of explorer.js}` for each line."""
+        return [{"model": self._explorer.explore(line, name="the line")} for line in rows]
 
     # Pairs of a text and its translation
 

@@ -243,9 +243,8 @@ def test_saved_model_has_an_empty_answer_for_an_empty_batch(served):
 
 def test_a_server_of_the_model_directory_has_the_same_signatures(parts, saved):
     options = {**SEARCH, "length_penalty": 0.6, "max_input_tokens": 64}
-    limits = {"max_sentences": 9, "training_text": None}
     exported = read_meta_graph(saved).signature_def
-    for name, signature in ServedModel("x", *parts, options, **limits).signatures.items():
+    for name, signature in ServedModel("x", *parts, options, training_text=None).signatures.items():
         for side in ("inputs", "outputs"):
             infos = getattr(exported[name], side).items()
             types = {key: DataType.Name(info.dtype) for key, info in infos}

@@ -8,9 +8,11 @@ import pytest
 import tensorflow as tf
 
 import nmt_zoo
+from nmt_zoo.command_line import serve
 from nmt_zoo.data_pipeline.documents import Context
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.serving.export.requests_in_graph import lines_of
+from tests.odd_text import ODDITIES
 from tests.running import (
     EAGERLY,
     assert_same_arrays,
@@ -66,6 +68,29 @@ def test_files_texts_and_windows_are_translated_with_the_same_contexts(trained, 
     assert f"{first:.4f}" == expected[0] and f"{alone:.4f}" != expected[1]
     text = model.translate("\n".join(DOCUMENT), **SHORT)[0]
     assert text == "\n".join(model.translate(JOINED, **SHORT))
+
+
+def test_a_server_answers_as_translate_py_for_contexts_tags_sentences_and_copied_parts(
+    trained, folder
+):
+    odd = shutil.copytree(trained, folder / "odd")
+    changes = {"config.json": ('"copy_share": 0.0', '"copy_share": 0.5')}
+    changes["training_text.json"] = '"tags": []', '"tags": ["<formal>"]'
+    for name, (old, new) in changes.items():
+        text = (odd / name).read_text()
+        assert old in text
+        (odd / name).write_text(text.replace(old, new))
+    lines = ["one dog . two cats .", "one dog >>context<< <formal> two dogs . one {☕} runs ."]
+    lines += ["ONE DOG SEES", ODDITIES["markup"], ODDITIES["replacement character"]]
+    (folder / "lines").write_text("\n".join(lines), encoding="utf-8")
+    flags = [f"--model_dir={odd}", f"--input={folder / 'lines'}", "--engine=tensorflow"]
+    expected = run_script("translate", [*flags, "--compile=never"]).out.split("\n")[:-1]
+    served = serve.load(serve.Arguments(model_dir=str(odd), compile=False), "odd")
+    default = served.signatures["serving_default"]
+    (answer,) = default.answers(default.rows({"text": ["\n".join(lines)]}))
+    assert answer["translation"].split("\n") == expected and "☕" in expected[1]
+    shown = served.page.answers(served.page.rows({"text": ["\n".join(DOCUMENT)], "line": [1]}))
+    assert shown[0]["model"]["source"]["text"] == JOINED[1]
 
 
 @pytest.mark.slow  # The graph's contexts have a test of their own, below.

@@ -125,6 +125,7 @@ def test_answers_a_server(trained):
     model = serve.load(serve.Arguments(model_dir=str(trained)), "tables")
     with running(model) as client:
         answer = client.predict({"instances": ["one dog", ""]}, "/v1/models/tables:predict")
+        assert client.predict({"text": "one dog", "line": 0}, "/page").status == 200
     rows = answer.json()["predictions"]
     assert [row["translation"] for row in rows] == ["eins Hund", ""]
 

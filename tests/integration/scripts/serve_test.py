@@ -21,7 +21,7 @@ from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory
 from tests.browser import chromium, requested, violations
-from tests.integration.serving.server.example import Client, example_model, running
+from tests.integration.serving.server.example import PAIR, Client, running
 from tests.running import ROOT, attempt, error_of, run_script, train
 from tests.tiny import pairs
 
@@ -39,9 +39,9 @@ def loaded(transformer):
 @pytest.fixture(scope="module")
 def server(transformer):
     """A `Client` of a server for the trained model, in this process."""
-    limits = {"beam_size": 3, "max_input_tokens": 200, "max_lines": 8, "compile": False}
+    limits = {"beam_size": 3, "max_input_tokens": 200, "compile": False}
     arguments = serve.Arguments(model_dir=str(transformer), **limits)
-    with running(serve.load(arguments, "tiny")) as client:
+    with running(serve.load(arguments, "tiny"), max_lines=8) as client:
         yield client
 
 
@@ -96,13 +96,20 @@ def test_given_translations_are_scored(server, loaded):
 
 # Name -> (signature, inputs, what the error says).
 REFUSED = {
-    "a long line": ("serving_default", {"text": ["a", "dog " * 250]}, "text[1]: longer than"),
+    "a long line": ("serving_default", {"text": ["a", "dog " * 70]}, "text[1]: longer than"),
     "many sentences": ("serving_default", {"text": ["A dog . " * 9]}, "at most 8 are possible"),
+    "many tokens": ("serving_default", {"text": ["dog " * 50] * 4}, "as long as"),
+    "many pairs of tokens": (
+        "score",
+        dict.fromkeys(PAIR, ["dog " * 50] * 4),
+        "as long as 9 lines",
+    ),
     "many lines": ("serving_default", {"text": ["dog\n" * 9]}, "at most 8 are possible"),
     "a wide beam": ("translate", {"beam_size": 4}, "beam_size[0] is 4, not from 1 to 3"),
     "a penalty": ("translate", {"length_penalty": 11}, "length_penalty[0] is 11, not from 0 to 10"),
     "NaN": ("translate", {"length_penalty": float("nan")}, "length_penalty[0] is nan"),
     "n_best": ("translate", {"beam_size": 2, "n_best": 3}, "n_best[0] is 3, not from 1 to 2"),
+    "many options": ("translate", {"length_penalty": [0.1, 0.2, 0.3]}, "more than 2"),
     "a long pair": ("score", {"source": ["a"], "target": ["dog " * 250]}, "target[0] has"),
 }
 
@@ -112,19 +119,34 @@ def test_what_cannot_be_answered_is_refused_with_the_reason(name, server):
     signature, inputs, reason = REFUSED[name]
     if signature == "translate":
         options = {"beam_size": -1, "length_penalty": -1, "n_best": -1, **inputs}
-        inputs = {"text": ["dog"], **{key: [value] for key, value in options.items()}}
+        rows = max(np.size(value) for value in options.values())
+        inputs = {key: np.resize(value, rows).tolist() for key, value in options.items()}
+        inputs["text"] = ["dog"] * rows
     answer = server.predict({"signature_name": signature, "inputs": inputs}, PREDICT)
     assert answer.status == 400 and reason in answer.json()["error"]
 
 
-def test_the_page_shows_the_translation_of_the_server_and_its_attention(server):
-    for line in ("one dog", "one {☕} dog"):
-        shown = server.predict({"text": line}, "/page").json()
-        (translation,) = predicted(server, "serving_default", text=[line])["translation"]
-        assert shown["model"]["target"]["text"] == translation
-        assert shown["model"]["source"]["text"] == line and isinstance(shown["warnings"], list)
+def test_the_page_shows_attention_and_alternatives_of_each_line(server):
+    lines = ["one dog", "one {☕} dog"]
+    (text,) = predicted(server, "serving_default", text=["\n".join(lines)])["translation"]
+    for number, (line, translation) in enumerate(zip(lines, text.split("\n"), strict=True)):
+        shown = server.predict({"text": "\n".join(lines), "line": number}, "/page").json()["model"]
+        assert shown["target"]["text"] == shown["translations"][0]["text"] == translation
+        assert shown["source"]["text"] == line and len(shown["translations"]) > 1
         maps = {"encoder/0/self", "decoder/0/self", "decoder/0/cross"}
-        assert {*shown["model"]["maps"]} >= maps
+        assert {*shown["maps"]} >= maps
+    for number in (-1, 1):
+        assert server.predict({"text": "one dog", "line": number}, "/page").status == 400
+
+
+def test_the_page_says_what_a_model_translates_as_far_as_it_is_known():
+    known = {"model": "m", "languages": {"source": "en", "target": ""}}
+    for config, asked, expected in (
+        ({"model": "m", "dataset": "demo"}, ("", ""), "m, made from demo (English-German"),
+        ({"model": "m", "dataset": "files"}, ("", ""), "m, made from texts of its owner."),
+        ({**known, "imported": {"from": "/x/opus"}}, ("", "de"), "opus. Languages: en to de."),
+    ):
+        assert expected in serve.about(config, asked)
 
 
 def test_unusual_lines_and_translations_have_warnings(server):
@@ -184,34 +206,43 @@ def test_the_page_is_accessible_translates_by_keyboard_and_shows_hostile_text_as
     from selenium.webdriver.support.ui import WebDriverWait
 
     def find(selector):
-        return browser.find_elements(By.CSS_SELECTOR, selector)
+        return browser.find_element(By.CSS_SELECTOR, selector)
 
     def until(condition):
         return WebDriverWait(browser, 60).until(lambda _: condition())
 
+    def translate(text):
+        find("#text").clear()
+        find("#text").send_keys(text, Keys.CONTROL, Keys.ENTER)
+        until(lambda: find("#result").get_attribute("aria-busy") == "false")
+
     address = f"http://127.0.0.1:{server.port}/"
     browser.get(address)
-    browser.switch_to.active_element.send_keys(HOSTILE, Keys.ENTER)
-    until(lambda: find("#explorer .explorer select"))
-    assert browser.title == "tiny" and not find("main script")
-    shown = find("#explorer")[0].text
-    assert "<script>document.title = 'x'</script> \"one\" 'dog'" in shown and "&amp;" in shown
-    assert "\u202e" not in browser.find_element(By.ID, "explorer").get_attribute("textContent")
-    field = find("#text")[0]
-    field.clear()
-    field.send_keys("dog " * 250, Keys.ENTER)  # More tokens than are allowed.
-    until(lambda: "tokens" in find("#status.error")[0].text if find("#status.error") else False)
-    refused = [entry for entry in browser.get_log("browser") if "400" not in entry["message"]]
-    assert refused == []
-    urls = requested(browser)
-    assert urls and all(url.startswith((address, "data:")) for url in urls)
-    field.clear()
-    field.send_keys("one dog", Keys.ENTER)
-    until(lambda: find("#explorer .explorer select"))
+    assert browser.switch_to.active_element == find("#text") and browser.title == "tiny"
+    find("#example").click()
+    until(lambda: find("#translation").text)
+    assert find("#text").get_attribute("value") in {source for source, _ in pairs(200)}
+    translate(f"one dog{Keys.ENTER}{HOSTILE}")
+    (expected,) = predicted(server, "serving_default", text=[f"one dog\n{HOSTILE}"])["translation"]
+    assert find("#translation").text.split("\n")[0] == expected.split("\n")[0]
+    find("summary").click()
+    until(lambda: find("#explorer select"))
+    find("#line option:last-child").click()
+    until(lambda: "&amp;" in find("#explorer").get_attribute("textContent"))
+    shown = find("#shown").get_attribute("textContent")
+    assert HOSTILE.partition("\u202e")[0].strip() in shown and "\u202e" not in shown
+    assert not browser.find_elements(By.CSS_SELECTOR, "main script") and "\ufffd" not in shown
     for scheme in ("light", "dark"):
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
         assert violations(browser) == []
+    translate("dog " * 70)  # More tokens than are allowed.
+    assert find("#status.error").text.startswith("Longer than the limit of 200 tokens")
+    assert not find("#result").is_displayed()
+    refused = [entry for entry in browser.get_log("browser") if "400" not in entry["message"]]
+    assert refused == []
+    urls = requested(browser)
+    assert urls and all(url.startswith((address, "data:")) for url in urls)
 
 
 def test_a_warning_of_loading_a_model_is_shown(monkeypatch, capfd):
@@ -224,18 +255,10 @@ def test_a_warning_of_loading_a_model_is_shown(monkeypatch, capfd):
     assert capfd.readouterr().err == "a warning\n"
 
 
-def test_a_port_that_is_taken_while_the_model_loads_is_refused_in_one_line(monkeypatch):
-    with socket.socket() as other:
-        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        other.bind(("127.0.0.1", 0))
+def test_a_port_that_is_taken_is_refused_in_one_line():
+    with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-
-        def load_while_the_other_begins(*_):
-            other.listen()
-            return example_model("x")
-
-        monkeypatch.setattr(serve, "load", load_while_the_other_begins)
         done = attempt("serve", ["--model_dir=x", f"--port={port}"])
-    assert error_of(done) and done.out == ""
+    assert error_of(done) and done.out == "" and done.err.count("\n") == 1
     assert done.err.startswith(f"error: 127.0.0.1:{port}: cannot listen there")
-    assert done.err.count("\n") == 1 and os.strerror(errno.EADDRINUSE) in done.err
+    assert os.strerror(errno.EADDRINUSE) in done.err

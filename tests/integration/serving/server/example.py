@@ -60,7 +60,8 @@ SIGNATURES = {
 
 def example_model(name):
     """Makes a model as `ServedModel`, with the signatures above."""
-    return SimpleNamespace(name=name, signatures=SIGNATURES, page=signature_of(PAIR, {}, _pair))
+    page, facts = signature_of(PAIR, {}, _pair), {"about": "about", "example": "<an example>"}
+    return SimpleNamespace(name=name, signatures=SIGNATURES, page=page, **facts)
 
 
 class Answer(NamedTuple):

@@ -33,7 +33,7 @@ def answers(requests, seconds=60.0, max_rows=64):
     async def send():
         queue = RequestQueue(max_rows=max_rows, num_threads=1, seconds=seconds)
         try:
-            calls = [queue.answer(*request) for request in requests]
+            calls = [queue.answer(*request, len(request[1])) for request in requests]
             return await asyncio.gather(*calls, return_exceptions=True)
         finally:
             queue.close()

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from nmt_zoo.serving.server import json_tensors
-from tests.integration.serving.server.example import example_model, running
+from tests.integration.serving.server.example import SIGNATURES, example_model, running
 
 MODEL = "/v1/models/example"
 PREDICT = f"{MODEL}:predict"
@@ -41,6 +41,23 @@ def test_the_status_is_that_of_tensorflow_serving(client):
     expected["status"] = {"error_code": "OK", "error_message": ""}
     for path in (MODEL, f"{MODEL}/versions/1"):
         assert client.send("GET", path).json() == {"model_version_status": [expected]}
+
+
+def test_health_is_the_name_of_a_model_that_answers(client, monkeypatch):
+    health = client.send("GET", "/health")
+    assert (health.status, health.json()) == (200, {"status": "ok", "model": "example"})
+    broken = SIGNATURES["serving_default"]._replace(answers=lambda rows: [][0])
+    monkeypatch.setitem(SIGNATURES, "serving_default", broken)
+    assert client.send("GET", "/health").status == 500
+
+
+def test_a_long_line_counts_as_several(monkeypatch):
+    long = SIGNATURES["serving_default"]._replace(cost=lambda row: len(row[0]) / 4)
+    monkeypatch.setitem(SIGNATURES, "serving_default", long)
+    with running(max_lines=8) as client:
+        assert client.predict({"inputs": ["a" * 32]}).status == 200
+        refused = client.predict({"inputs": ["a" * 30, "a" * 6]})
+    assert refused.status == 400 and "as long as 9 lines" in refused.json()["error"]
 
 
 def nested(depth):
