@@ -37,7 +37,7 @@ def main(argv):
     write_record(RECORD, {**record, **origin, "seeds": before.get("seeds", {})})
     shutil.copy(ROOT / RUN / "attention.png", ROOT / "docs" / "attention.png")
     sentence, page = read_lines(ROOT / "data" / "demo" / "test.en")[30], f"{RUN}/attention.html"
-    shown = ["--merge_subwords", f"--source={sentence}", f"--output={page}"]
+    shown = [f"--source={sentence}", f"--output={page}"]
     run(["visualize_attention.py", f"--model_dir={RUN}", *shown])
     options = ["--headless=new", "--no-sandbox", "--hide-scrollbars"]
     options += [f"--window-size={SIZE[0]},{SIZE[1]}", f"--screenshot={ROOT}/docs/explorer.png"]

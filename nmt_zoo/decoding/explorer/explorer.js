@@ -121,20 +121,17 @@ const Explorer = (() => {
         ),
       };
       const read = (value) => (/^\d+$/.test(value) ? Number(value) : value);
-      for (const [name, select] of Object.entries(selects)) {
-        select.name = name;
-        select.disabled = select.length < 2;
-        select.addEventListener("change", () => {
-          this.changed({ ...this.choice, [name]: read(select.value) });
-          this.controls.querySelector(`select[name=${name}]`).focus();
+      const box = make("input", { type: "checkbox" });
+      box.checked = merge;
+      for (const [name, control] of Object.entries({ ...selects, merge: box })) {
+        control.name = name;
+        control.disabled = control.length < 2; // Of one option.
+        control.addEventListener("change", () => {
+          const value = control === box ? box.checked : read(control.value);
+          this.changed({ ...this.choice, [name]: value });
+          this.controls.querySelector(`[name=${name}]`).focus();
         });
       }
-      const box = make("input", { type: "checkbox", name: "merge" });
-      box.checked = merge;
-      box.addEventListener("change", () => {
-        this.changed({ ...this.choice, merge: box.checked });
-        this.controls.querySelector("input").focus();
-      });
       this.controls.replaceChildren(
         ...Object.entries(selects).map(([name, select]) => labelled(name, select)),
         labelled("merge subwords to words", box),
@@ -171,18 +168,16 @@ const Explorer = (() => {
       this.scale = scale;
       this.chosen = { row: null, column: null };
       this.matrix = drawMatrix(model, choice, table, scale, (row, column) => this.point(row, column));
-      const isSelf = choice.kind === "encoder" || choice.kind === "decoder";
-      const title = (side, does) => (isSelf ? `${side.name}, ${does}` : side.name);
-      const makeList = (side, does, name, other, cellOf) =>
-        makeWords(title(side, does), side.labels, {
+      const makeList = (side, name, other, cellOf) =>
+        makeWords(`${side.name} ${side.verb} …`, side.labels, {
           hover: (position) => this.point(...cellOf(position)),
           choose: (position) => this.choose(...cellOf(position)),
           toggle: (position) => this.choose(...cellOf(position === this.chosen[name] ? null : position)),
           leave: () => this.lists[other].list.focus(),
         });
       this.lists = {
-        columns: makeList(table.columns, "attended to", "column", "rows", (column) => [null, column]),
-        rows: makeList(table.rows, "attends", "row", "columns", (row) => [row, null]),
+        columns: makeList(table.columns, "column", "rows", (column) => [null, column]),
+        rows: makeList(table.rows, "row", "columns", (row) => [row, null]),
       };
       this.words.replaceChildren(this.lists.columns.row, this.lists.rows.row);
       const region = { class: "scrolled", tabindex: "0", role: "group", "aria-label": "matrix" };

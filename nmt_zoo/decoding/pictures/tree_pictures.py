@@ -12,6 +12,7 @@ _FONT_SIZE = 9
 _GAP, _LEVEL, _MARGIN = 0.2, 0.5, 0.25  # inches: between texts, between levels, around all
 _DPI = 150
 _DIGITS = "₁₂"
+_KEY = "blue: phrases of the translation, X₁ and X₂ for phrases below them; black: the source"
 
 
 class _Node(NamedTuple):
@@ -43,7 +44,7 @@ def save_tree(
             the phrases in its gaps.
         source_words, target_words: the words that the phrases number.
         path: ends in .png, .svg or .pdf.
-        title: text above the picture.
+        title: text above the picture, which a key follows.
     Raises ValueError: the file ending is unknown, or a .png would be too large.
     Raises UserError: the file cannot be written.
 
@@ -56,7 +57,7 @@ def save_tree(
     ending = figures.check_path(path)
     nodes = _nodes(phrases, [figures.shorten(word) for word in target_words])
     words = [figures.shorten(word) for word in source_words]
-    title = figures.printable(title or "")
+    title = f"{figures.printable(title)}\n{_KEY}" if title else ""
     with figures.style([*words, *(node.label for node in nodes), title], ending):
         edges = _edges(nodes, words)
         height = (1 + max((node.level for node in nodes), default=0)) * _LEVEL

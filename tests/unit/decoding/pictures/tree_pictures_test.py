@@ -43,6 +43,7 @@ def test_every_rule_has_its_translation_with_gaps_in_the_order_of_the_source(tmp
         "relations",
         "few countries",
         "a model",
+        "blue: phrases of the translation, X₁ and X₂ for phrases below them; black: the source",
     ):
         assert label in texts, (label, texts)
 
