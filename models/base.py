@@ -197,6 +197,8 @@ class Searchable(keras.Model):
     has_alignment = False
     # What the heads of `attention_maps` are in a model without attention, such as "links".
     head_names: tuple[str, ...] = ()
+    # (layer, head) whose attention `align` returns, from 1, or "mean" of heads; None: the only one.
+    alignment: tuple[int, int | str] | None = None
     # Size of the largest tensor of `align`: numbers for each source token, and for each pair of a
     # source token and a target token.
     align_sizes = (0, 1)

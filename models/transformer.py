@@ -61,8 +61,9 @@ class Transformer(Composite, TranslationModel):
         norm: "post" as published, or "pre".
         tie_embeddings: "all" (source, target and output share one matrix: needs one shared
             vocabulary), "target" (target and output), or "none".
-        alignment_head: the attention that aligns, in the last decoder layer but one: "mean" of all
-            heads, or "first", a single head, which `train.py --guide` trains to align.
+        alignment_head: the attention that aligns: "mean" of all heads of the last decoder layer but
+            one, until `align_by` names a better one; or "first", the first head of that layer,
+            which `train.py --guide` trains to align.
         positions: "sinusoidal" as published; "marian" or "fairseq", other orders and lengths of
             the waves, see `embeddings.SINUSOIDS`; "learned", a vector for each position (Gehring et
             al. 2017); "relative", learned vectors of distances in every self-attention (Shaw et al.
@@ -128,6 +129,8 @@ class Transformer(Composite, TranslationModel):
         self.settings = settings
         _check_settings(settings, source_vocab_size, target_vocab_size)
         self.width = width
+        head = "mean" if alignment_head == "mean" and num_heads > 1 else 1
+        self.alignment = max(num_decoder_layers - 1, 1), head
 
         policy = self.dtype_policy
         embedding = partial(TokenEmbedding, width=width, scaled=scale_embeddings, dtype=policy)
@@ -173,15 +176,21 @@ class Transformer(Composite, TranslationModel):
     def features_and_alignment(
         self, inputs: dict[str, Tensor], training: bool | None = None
     ) -> tuple[Tensor, Tensor]:
-        """As `TranslationModel`; aligns by the last decoder layer but one, or by the only one.
+        """As `TranslationModel`; aligns by the layer and head of `alignment`.
 
-        The cross-attention of that layer aligns best in a trained Transformer (Garg et al. 2019,
-        section 4.1). The result is the mean of its heads, or its first head, as `alignment_head`
-        says. The attention of a decoding step is the same.
+        Without a measurement, this is the last decoder layer but one (Garg et al. 2019, section
+        4.1), or the only one. The attention of a decoding step is the same.
         """
         memory, source_mask, _ = self._encode(inputs["source_ids"], training)
         features, _, maps = self._decode(inputs["target_in_ids"], memory, source_mask, training)
         return features, self._alignment(maps)
+
+    def align_by(self, layer: int, head: int | str) -> None:
+        """Sets `alignment`; raises `SettingError` if there is no such layer or head."""
+        layers, heads = self.settings["num_decoder_layers"], self.settings["num_heads"]
+        is_there = layer in range(1, layers + 1) and head in ("mean", *range(1, heads + 1))
+        require(is_there, f"there is no head {head} of layer {layer}")
+        self.alignment = layer, head
 
     output_bias = None  # `[V]`, of an output layer that shares the target embeddings.
     precomputed_output = None  # `Precomputed` transposed target embeddings, `[D, V]`.
@@ -274,10 +283,9 @@ class Transformer(Composite, TranslationModel):
 
     def _alignment(self, cross_maps):
         """Selects the attention that aligns: `[B, H, T, S]` of every layer -> `[B, T, S]`."""
-        weights = cross_maps[max(len(cross_maps) - 2, 0)]
-        if self.settings["alignment_head"] == "first":
-            return weights[:, 0]
-        return ops.mean(weights, axis=1)
+        layer, head = self.alignment
+        weights = cross_maps[layer - 1]
+        return ops.mean(weights, axis=1) if head == "mean" else weights[:, head - 1]
 
 
 def _check_settings(settings, source_vocab_size, target_vocab_size):

@@ -60,7 +60,7 @@ class Attention:
 
     `maps` has a name such as "decoder/0/cross" -> `[H, T, S]` float32, as `attention_maps`; the S
     `source_tokens` and T `target_tokens` are pieces with `</s>`; `texts` is (source, translation);
-    `model` names the model in titles.
+    `model` names the model in titles; `alignment` is as of `Drawing`.
     """
 
     maps: dict[str, np.ndarray]
@@ -68,18 +68,19 @@ class Attention:
     target_tokens: list[str]
     texts: tuple[str, str]
     model: str
+    alignment: tuple[int, int | str] | None = None
 
     def save(self, path: str | os.PathLike, **drawing: Any) -> None:
         """Draws a picture, .png, .svg or .pdf.
 
         `drawing` has attributes of `decoding.pictures.attention_pictures.Drawing`. Default: the
-        mean of all heads, of the layer that aligns best, from translation to source.
+        attention from translation to source by which `TrainedModel.align` links words.
         Raises UserError: no such kind, layer, head or file ending, or the file cannot be written.
         """
         try:
             tokens = self.source_tokens, self.target_tokens
-            drawing = {"name": self.model, "texts": self.texts, **drawing}
-            save_attention(self.maps, *tokens, path, **drawing)
+            usual = {"name": self.model, "texts": self.texts, "alignment": self.alignment}
+            save_attention(self.maps, *tokens, path, **usual | drawing)
         except ValueError as error:
             raise UserError(str(error)) from None
 
@@ -198,7 +199,8 @@ class TrainedModel:
         if not maps:
             raise UserError(f"{self._name} has no attention, so there is nothing to draw")
         tokens = [side.pieces(row) for side, row in zip(sides, ids, strict=True)]
-        return Attention(maps, *tokens, texts, f"{self.config['model']} of {self.model_dir}")
+        name = f"{self.config['model']} of {self.model_dir}"
+        return Attention(maps, *tokens, texts, name, self.keras_model.alignment)
 
     def export(self, export_dir: str | os.PathLike, **options: Any) -> None:
         """Exports the model as export.py does, with a check that it translates alike.

@@ -23,7 +23,6 @@ process.start(tensorflow=False)
 
 import dataclasses
 import functools
-import itertools
 import sys
 from typing import Any
 
@@ -32,6 +31,7 @@ from nmt_zoo.command_line.flag_values import flag, language_flag, number_or
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, check_writable, write_json
+from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.decoding.alignment.lexicons import (
     LEAST_PROBABLE,
     lexicon_entries,
@@ -41,7 +41,6 @@ from nmt_zoo.decoding.alignment.lexicons import (
 from nmt_zoo.decoding.alignment.links import (
     AGREED,
     SYMMETRISATIONS,
-    GoldAlignment,
     read_directions,
     read_gold,
     score_alignments,
@@ -59,8 +58,6 @@ _HEADS = "mean", "auto"
 _OF_TRAINING = dict.fromkeys(
     ("model", "iterations", "symmetrise=forward|reverse"), "it is for training"
 )
-# Pairs of which links are learnt, and with whose links heads are compared, by --head=auto.
-_TO_LEARN, _TO_JUDGE = 20_000, 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +123,8 @@ class Arguments(flag_values.Arguments):
     layer: int | None = flag(
         _INSTEAD,
         None,
-        "Attention layer that gives the links, counted from 1. Default: the choice of the model.",
+        "Attention layer that gives the links, counted from 1. Default: the guided one, or the one "
+        "that aligned validation text best; of a model without these, the last but one.",
         1,
         needs=("model_dir or reverse_model_dir",),
         excludes={"head=auto": "it chooses the layer, too"},
@@ -136,7 +134,7 @@ class Arguments(flag_values.Arguments):
         "",
         "Attention head of that layer, counted from 1, or mean. auto: the head of any layer that "
         "agrees best with a model that is trained on the text, as without --model_dir. Default: "
-        "mean if --layer is given; otherwise the model's choice.",
+        "mean if --layer is given; otherwise as --layer.",
         needs=("model_dir or reverse_model_dir",),
     )
     from_alignments: list[str] = flag(
@@ -244,25 +242,6 @@ def train_and_align(flags: Arguments, sides: Any) -> tuple[list[CorpusLinks], di
     return directions, record
 
 
-def best_head(model: Any, tokenizer: Any, text: ParallelText, name: str) -> dict[str, Any]:
-    """Returns the `layer` and `head` that agree best with links that are trained on a text."""
-    from nmt_zoo.decoding.alignment.head_summaries import best_of, summarise_heads
-
-    learnt, judged = (
-        ParallelText(text.names, tuple(side[:most] for side in text.lines))
-        for most in (_TO_LEARN, _TO_JUDGE)
-    )
-    links = text_alignment.usual_links(learnt.words())
-    gold = [GoldAlignment(*[frozenset(pair)] * 2) for pair in itertools.islice(links, _TO_JUDGE)]
-    best = best_of(summarise_heads(model, tokenizer, judged, name=name, gold=gold).heads)
-    print(
-        f"{name}: layer {best.layer}, head {best.head} differs least from links that were trained "
-        f"on {len(learnt.lines[0]):,} pairs of the text (AER {best.score.aer:.4f} against them)",
-        file=sys.stderr,
-    )
-    return {"layer": best.layer, "head": best.head}
-
-
 def align_with_models(flags: Arguments, text: ParallelText) -> tuple[list[Any], dict[str, Any]]:
     """Aligns a `ParallelText` with models of train.py.
 
@@ -271,6 +250,7 @@ def align_with_models(flags: Arguments, text: ParallelText) -> tuple[list[Any], 
     process.start_tensorflow()  # Before anything imports it.
     from nmt_zoo.decoding.alignment.aligner import Aligner, align_text
     from nmt_zoo.model_directory.directory import ModelDirectory
+    from nmt_zoo.training.validation.head_choice import TO_LEARN, ranked_heads
 
     text, aligners, records = ParallelText(text.names, tuple(map(list, text.lines))), {}, {}
     paths = {"forward": flags.model_dir, "reverse": flags.reverse_model_dir}
@@ -283,7 +263,15 @@ def align_with_models(flags: Arguments, text: ParallelText) -> tuple[list[Any], 
             options = {"layer": flags.layer, "head": number_or("head", flags.head, *_HEADS)}
             if flags.head == "auto":
                 way = text if side == "forward" else text.swapped()
-                options |= best_head(model, tokenizer, way, name)
+                best, *_ = ranked_heads(model, tokenizer, way, name)
+                options = {"layer": best.layer, "head": best.head}
+                print(
+                    f"{name}: {best} differs least from links that were trained on "
+                    f"{min(len(text.lines[0]), TO_LEARN):,} pairs (AER {best.score.aer:.4f})",
+                    file=sys.stderr,
+                )
+            elif not any(options.values()):
+                options = dict(zip(options, model.alignment or (None, None), strict=True))
             aligners[side] = Aligner(model, tokenizer, name=name, **options)
             training = {"parameters": model.count_params(), "training": directory.summary()}
             records[side] = {**config, **training, **options}
@@ -295,8 +283,8 @@ def align(flags: Arguments) -> None:
     """Aligns a text, or reads its alignments; writes the links, counts and scores them."""
     check_flags(flags)
     text = ParallelText.read(flags.source, flags.target) if flags.source else None
-    words = text.words() if text else None
-    sides = [text_alignment.number_words(side) for side in words] if text else None
+    lines = text.lines if text else ()
+    sides = [text_alignment.number_words(map(split_words, side)) for side in lines]
     lengths = [(side.lengths - 1).tolist() for side in sides] if text else None
     sizes = list(zip(*lengths, strict=True)) if text else None
     if text and any(0 in pair for pair in sizes):
@@ -323,6 +311,7 @@ def align(flags: Arguments) -> None:
         write_alignments(flags.alignments, alignments)
         print(f"wrote {flags.alignments}: {sum(map(len, alignments)):,} links")
     if flags.lexicon:
+        words = [map(split_words, side) for side in lines]
         count = write_lexicon(flags.lexicon, lexicon_entries(alignments, *words))
         print(f"wrote {flags.lexicon}: {count:,} word pairs")
     if gold is not None:

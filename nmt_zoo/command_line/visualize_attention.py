@@ -111,13 +111,14 @@ class Arguments(flag_values.Arguments):
     layer: str = flag(
         _ONE,
         "",
-        "Layer to draw, counted from 1, or all. Default: the last but one, which aligns best.",
+        "Layer to draw, counted from 1, or all. Default: the one by which align.py links words; of "
+        "self-attention, the last but one.",
         excludes=("attention=tree",),
     )
     head: str = flag(
         _ONE,
-        "mean",
-        "Head to draw, counted from 1; mean of all; or all.",
+        "",
+        "Head to draw, counted from 1; mean of all; or all. Default: as --layer; with it, mean.",
         excludes=("attention=tree",),
     )
     merge_subwords: bool = flag(
@@ -173,11 +174,6 @@ class Arguments(flag_values.Arguments):
         repeatable=True,
         needs=("architecture",),
     )
-
-    @property
-    def has_choice(self) -> bool:
-        """Returns whether flags choose the attention, layer or head."""
-        return bool(self.given & {*_CHOICE})
 
 
 def one_model_dir(flags: Arguments) -> str:
@@ -255,6 +251,7 @@ def draw_attention(flags: Arguments) -> None:
             return
         merges = flags.merge_subwords and gold is None
         look = {"merge_subwords": merges, "gold": gold, "name": name, "texts": texts}
+        look["alignment"] = model.alignment
         save_attention(maps, *tokens, flags.output, **chosen_map(flags), **look)
 
 
@@ -294,7 +291,7 @@ def load_explorers(flags: Arguments) -> list[SentenceExplorer]:
     check_writable(flags.output)
     explorers = []
     for path in flags.model_dir:
-        model, tokenizer, config, name = load(flags, path, checks=flags.has_choice)
+        model, tokenizer, config, name = load(flags, path, checks=bool(flags.given & {*_CHOICE}))
         penalty = config["length_penalty"]
         explorers.append(SentenceExplorer(model, tokenizer, name, length_penalty=penalty))
     return explorers
@@ -302,11 +299,9 @@ def load_explorers(flags: Arguments) -> list[SentenceExplorer]:
 
 def first_view(flags: Arguments) -> dict[str, Any]:
     """Returns what a page shows first, as far as flags choose it."""
-    view = {name: None if value == "all" else value for name, value in chosen_map(flags).items()}
-    kind = view.pop("kind")
-    if "merge_subwords" in flags.given:
-        view["merge"] = flags.merge_subwords
-    return view | {"kind": kind} if flags.has_choice else view
+    view = {k: value for k, value in chosen_map(flags).items() if value not in (None, "all")}
+    view = {"head": "mean", **view} if "layer" in view else view
+    return view | ({"merge": flags.merge_subwords} if "merge_subwords" in flags.given else {})
 
 
 def explore_sentence(flags: Arguments) -> None:

@@ -6,7 +6,7 @@
     bad_batches/        00000123.npz ...: the batches of skipped steps, if there are any
     best.npz            the weights used to translate, picture and export
     training_text.json  what the training text was like, by which text unlike it is noticed
-    search.json         the length penalty chosen for best.npz; absent if none was chosen
+    search.json         the length penalty and the attention head that aligns, chosen for best.npz
     metrics.jsonl       one JSON object a line
     tensorboard/        the same for TensorBoard
     lock                empty; locked by the current run
@@ -230,10 +230,10 @@ class ModelDirectory:
         `languages` are as of `tokenizer`; `language_model`: expects a language model instead of a
         translation model. `dtype` of weights and products: "float32" or "bfloat16". The
         configuration that is returned also has the `length_penalty` with which the model translates
-        best.
+        best. The model aligns by the attention that was measured to align best.
         Raises UserError: something is missing, damaged, or does not fit together.
         """
-        config = {**self.config(), "length_penalty": self.length_penalty()}
+        config = self.config()
         if models.model_class(config["model"]).reads_source == language_model:
             raise UserError(
                 f"{self.path} holds {config['model']}, which does not translate; it is for "
@@ -248,8 +248,9 @@ class ModelDirectory:
             model, exact = self.new_model(dtype), model
             for weight, value in zip(model.weights, exact.weights, strict=True):
                 weight.assign(value)
-        if model.decoder_class:  # Its scores are no log-probabilities.
-            config["length_penalty"] = 0.0
+        penalty = self.length_penalty(model)
+        # Scores of a decoder of its own are no log-probabilities.
+        config["length_penalty"] = 0.0 if model.decoder_class else penalty
         if not language_model:
             model.precompute()
         return model, tokenizer, config
@@ -303,7 +304,7 @@ class ModelDirectory:
     def write_best(self, arrays: dict[str, Any], state: dict[str, Any]) -> None:
         """Writes the best weights, with a state such as their score.
 
-        Removes search.json first, because its length penalty was chosen for the old weights.
+        Removes search.json first, because its values were chosen for the old weights.
         """
         self.search_path.unlink(missing_ok=True)
         write_archive(self.best_path, arrays, {**state, _VOCABULARY: self._vocabulary()})
@@ -315,23 +316,27 @@ class ModelDirectory:
         )
 
     def write_search(self, chosen: dict[str, Any]) -> None:
-        """Writes what was chosen for searches, a dict with a `length_penalty`, as JSON."""
+        """Writes what was chosen for the best weights: `length_penalty`, perhaps `alignment`."""
         write_text(self.search_path, json.dumps(chosen, indent=2) + "\n")
 
-    def length_penalty(self) -> float:
+    def length_penalty(self, model: Any = None) -> float:
         """Returns the length penalty that was chosen for the best weights, or the usual one.
 
+        A `model` will align by the attention that was chosen, if one was.
         Raises UserError: the file is damaged.
         """
         if not self.search_path.exists():
             return LENGTH_PENALTY
         penalty: Any = None
         with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
-            penalty = json.loads("\n".join(read_lines(self.search_path)))["length_penalty"]
+            chosen = json.loads("\n".join(read_lines(self.search_path)))
+            if model and "alignment" in chosen:
+                model.align_by(chosen["alignment"]["layer"], chosen["alignment"]["head"])
+            penalty = chosen["length_penalty"]
         if type(penalty) not in (int, float) or not 0 <= penalty <= MAX_LENGTH_PENALTY:
             raise UserError(
                 f"{self.search_path}: damaged (expected a length_penalty from 0 to "
-                f"{MAX_LENGTH_PENALTY:g}); remove it"
+                f"{MAX_LENGTH_PENALTY:g}, and no alignment by a head that is not there); remove it"
             )
         return penalty
 

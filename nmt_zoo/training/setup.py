@@ -29,7 +29,8 @@ from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.devices.strategies import start_devices
 from nmt_zoo.training.loop.trainer import Trainer
 from nmt_zoo.training.validation.evaluation import Evaluator
-from nmt_zoo.training.validation.length_penalty import PenaltyChoice
+from nmt_zoo.training.validation.head_choice import head_choice
+from nmt_zoo.training.validation.length_penalty import penalty_choice
 from nmt_zoo.training.ways.base import WayOfTraining
 from nmt_zoo.training.ways.catalogue import check_options, way_of
 from nmt_zoo.training.ways.gradient import teacher
@@ -431,7 +432,10 @@ def make_trainer(run: Run) -> Trainer:
     )
     # Without --bleu_lines nothing is to be translated.
     all_lines = run.text.valid if options["bleu_lines"] else ([], [])
-    penalty_choice = PenaltyChoice(model, run.tokenizer, *all_lines, options["tokenize"])
+    choices = {
+        "the attention that aligns": head_choice(model, run.tokenizer, run.text.valid),
+        "the length penalty": penalty_choice(model, run.tokenizer, all_lines, options["tokenize"]),
+    }
     if run.devices.is_chief:
         references = run.tokenizer.target_words(lines[1])
         for line in remarks([references], is_usual=options["tokenize"] == USUAL):
@@ -444,5 +448,5 @@ def make_trainer(run: Run) -> Trainer:
         options,
         began=process.BEGAN,
         devices=run.devices,
-        penalty_choice=penalty_choice if penalty_choice.is_possible else None,
+        choices={name: choose for name, choose in choices.items() if choose},
     )

@@ -138,8 +138,8 @@ class Aligner:
     """Links the words of sentence pairs; `name` is the model's in errors, such as its directory.
 
     `layer` is the decoder layer whose cross-attention is used, counted from 1. None with a `head`:
-    the only layer that attends to the source; None without: `model.align`, the posterior of an IBM
-    model. `head` is counted from 1; None or "mean": the mean of all heads.
+    the only layer that attends to the source; None without: `model.align`, which is the posterior
+    of an IBM model, or attention. `head` is counted from 1; None or "mean": the mean of all heads.
     Raises UserError if the model has no alignment, or no such layer or head.
 
     Example:

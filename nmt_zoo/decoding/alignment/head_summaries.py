@@ -55,6 +55,9 @@ class Head(NamedTuple):
     share: float  # Of attention on the source's `</s>`; for "decoder" on `<s>`.
     score: AlignmentScore | None = None  # Of a "cross" head, if there are links to compare with.
 
+    def __str__(self) -> str:
+        return f"layer {self.layer}, {'head ' * (self.head != 'mean')}{self.head}"
+
 
 class Summary(NamedTuple):
     heads: list[Head]  # `Head`s by kind, layer and head.
@@ -218,8 +221,7 @@ def table_of(heads: Sequence[Head]) -> list[str]:
             lines.append("  ".join(f"{value:>9}" for value in shown))
     best = best_of(heads)
     if best:
-        name = best.head if best.head == "mean" else f"head {best.head}"
-        lines.append(f"aligns best: layer {best.layer}, {name} (AER {best.score.aer:.4f})")
+        lines.append(f"aligns best: {best} (AER {best.score.aer:.4f})")
     return lines
 
 
@@ -231,11 +233,5 @@ def best_of(heads: Sequence[Head]) -> Head | None:
 
 def record_of(summary: Summary) -> dict[str, Any]:
     """Returns a `Summary` as a dict for JSON."""
-    heads = [head._asdict() for head in summary.heads]
-    for head in heads:
-        head["score"] = head["score"] and _rounded(head["score"]._asdict())
-    return {"sentences": summary.pairs, "heads": [_rounded(head) for head in heads]}
-
-
-def _rounded(values):
-    return {k: round(v, 6) if isinstance(v, float) else v for k, v in values.items()}
+    heads = [{**h._asdict(), "score": h.score and h.score._asdict()} for h in summary.heads]
+    return {"sentences": summary.pairs, "heads": heads}

@@ -1,19 +1,9 @@
-"""A text and its translation, line by line, split into the words that alignments count."""
+"""A text and its translation, line by line."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from nmt_zoo.data_pipeline.lines import open_joined, open_split
-from nmt_zoo.data_pipeline.text_form import split_words
-
-
-class Words(NamedTuple):
-    """The words of every line of a text; iterating over them splits the lines again."""
-
-    lines: Iterable[str]
-
-    def __iter__(self) -> Iterator[list[str]]:
-        return map(split_words, self.lines)
 
 
 class ParallelText(NamedTuple):
@@ -35,7 +25,3 @@ class ParallelText(NamedTuple):
     def swapped(self) -> "ParallelText":
         """Returns the same text in the other direction."""
         return ParallelText(self.names[::-1], self.lines[::-1])
-
-    def words(self) -> tuple[Words, Words]:
-        """Returns the `Words` of every line, (source, target), as `split_words` finds them."""
-        return Words(self.lines[0]), Words(self.lines[1])

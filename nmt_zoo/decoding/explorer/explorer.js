@@ -12,7 +12,8 @@
  *                                  are counted from 1, "mean" is the mean of all
  *     }
  *     MODEL        {"name": str, "source": SIDE, "target": SIDE, "maps": {name: MAP},
- *                   "gold": GOLD, "translations": [TRANSLATION, ...]}; the last two may be missing
+ *                   "gold": GOLD, "translations": [TRANSLATION, ...], "choice": as above, where that
+ *                   says nothing}; the last three may be missing
  *     SIDE         {"text": str, "tokens": [str], "words": [str], "wordOf": [int]}: the tokens and
  *                  the words, both with "</s>"; wordOf is the word of each token, from 0
  *     name         "encoder/0/self", "decoder/0/self", "decoder/0/cross" (layers from 0); links of the
@@ -46,7 +47,6 @@ const Explorer = (() => {
     const kind = kinds.includes(wanted.kind) ? wanted.kind : kinds[0];
     const numbers = layers[kind].map(([number]) => number);
     const isMean = wanted.layer === "mean" && numbers.length > 1;
-    // The last but one aligns best.
     const usual = numbers.at(-2) ?? numbers[0];
     const layer = isMean || numbers.includes(wanted.layer) ? wanted.layer : usual;
     const heads = layers[kind][0][1].shape[0];
@@ -234,7 +234,7 @@ const Explorer = (() => {
   /** Shows data, see above, in an element, in place of what it contained. */
   function show(element, data) {
     const first = { merge: true, ...data.choice };
-    const views = data.models.map((model) => new View(model, first));
+    const views = data.models.map((model) => new View(model, { ...model.choice, ...first }));
     const drawn = views.filter(({ table }) => table);
     const drawAll = () => {
       const scale = scaleOf(drawn.map(({ table }) => table));

@@ -97,7 +97,9 @@ class SentenceExplorer:
             for vocabulary, ids in zip(self.tokenizer[1:], (source_ids, shown_ids), strict=True)
         ]
         maps = with_alignment(self.model, source_ids, shown_ids)
-        data = model_data(self.name, texts, tokens, maps, translations=translations)
+        choice = dict(zip(("layer", "head"), self.model.alignment or (), strict=False))
+        more = {"translations": translations, "choice": choice}
+        data = model_data(self.name, texts, tokens, maps, **more)
         return self._with_gold(data, gold) if gold else data
 
     def _translations(self, source_ids, given, hypotheses, number):

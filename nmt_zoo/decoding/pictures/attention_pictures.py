@@ -39,11 +39,12 @@ class Drawing(NamedTuple):
     # target shifted right, so the columns of "decoder" are "<s>" and all tokens but the last: row t
     # has not seen token t.
     kind: str = "cross"
-    # A layer, counted from 1, or "all"; None draws the last but one, which aligns best.
+    # A layer, counted from 1, or "all"; None: that of `alignment`, otherwise the last but one.
     layer: int | str | None = None
-    # A head, counted from 1, "mean" over all heads, or "all". The panels of a single layer, or of a
-    # single head per layer, are wrapped into a block.
-    head: int | str = "mean"
+    # A head, counted from 1, "mean" over all heads, or "all"; None: as the layer, or "mean" of one
+    # that is given. Panels of a single layer, or a single head per layer, are wrapped into a block.
+    head: int | str | None = None
+    alignment: tuple[int, int | str] | None = None  # Layer and head of the model's links.
     # Whether to merge subword pieces into words, see `subword_merging.merge_words`.
     merge_subwords: bool = False
     # Links to mark on every "cross" panel, by the positions of the tokens or words drawn. Each gets
@@ -85,9 +86,9 @@ def save_attention(
         >>> save_attention({"decoder/0/cross": weights}, ["ein", "Haus", "</s>"],
         ...                ["a", "house", "</s>"], "attention.png")
     """
-    kind, layer, head, merge_subwords, gold, name, texts, dpi, advises = Drawing(**drawing)
+    kind, *choice, merge_subwords, gold, name, texts, dpi, advises = Drawing(**drawing)
     ending = figures.check_path(path)
-    layers, chosen, heads = _select(maps, kind, layer, head)
+    layers, chosen, heads = _select(maps, kind, *choice)
     rows, columns = {
         "cross": (target_tokens, source_tokens),
         "encoder": (source_tokens, source_tokens),
@@ -120,7 +121,7 @@ def save_attention(
 
 
 def check_choice(
-    maps: Mapping[str, np.ndarray], kind: str, layer: int | str | None, head: int | str, name: str
+    maps: Mapping[str, np.ndarray], kind: str, layer: int | str | None, head: Any, name: str
 ) -> None:
     """Checks flags that choose what `save_attention` draws, on the maps of any text.
 
@@ -139,7 +140,7 @@ def check_choice(
             raise UserError(f"--{flag}={value}: {error}") from None
 
 
-def _select(maps, kind, layer, head):
+def _select(maps, kind, layer, head, alignment=None):
     """Returns layer from 1 -> weights `[H, rows, columns]`, the layers to draw, and the heads."""
     if kind not in KINDS:
         raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(KINDS)}")
@@ -147,7 +148,10 @@ def _select(maps, kind, layer, head):
     if not names:
         raise ValueError(f"there are no {kind!r} maps, only: {', '.join(maps) or 'none'}")
     layers = {number: np.asarray(maps[name], np.float32) for number, name in names.items()}
-    chosen = _chosen("layer", [*layers], [*layers][-2:][0] if layer is None else layer)
+    usual = alignment if alignment and kind == "cross" else ([*layers][-2:][0], "mean")
+    if head is None:
+        head = usual[1] if layer is None else "mean"
+    chosen = _chosen("layer", [*layers], usual[0] if layer is None else layer)
     heads = [*range(1, len(layers[chosen[0]]) + 1)]
     if head == "mean":
         return layers, chosen, ["mean"] if len(heads) > 1 else heads

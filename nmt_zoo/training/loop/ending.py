@@ -1,12 +1,11 @@
-"""The end of a run: averages of its checkpoints, and the length penalty of its best weights."""
+"""The end of a run: averages of its checkpoints, and choices for the use of its best weights."""
 
 import contextlib
+import functools
 import math
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nmt_zoo.configuration.options import LENGTH_PENALTY
 from nmt_zoo.model_directory.directory import model_arrays, restore
 
 
@@ -67,29 +66,24 @@ class Ending:
         yield
         restore(weights, last, "weights")
 
-    def choose_length_penalty(self) -> None:
-        """Chooses the length penalty with which the best weights translate by default."""
-        choice = self.trainer.penalty_choice
-        if not (choice and self.devices.is_chief):
+    def choose(self) -> None:
+        """Chooses how the best weights translate and align by default."""
+        choices = self.trainer.choices
+        if not (choices and self.devices.is_chief):
             return
-        end = self.limits.end_of_penalty_choice()
+        chosen = {"length_penalty": self.directory.length_penalty()}  # A run may end again.
         with self._last_weights_come_back():
             restore(model_arrays(self.model), self.directory.read_best()[0], "best weights")
-            chosen = self.devices.on_chief(lambda: choice(is_late=lambda: time.monotonic() > end))
-        if self.trainer.stop:
-            return
-        if chosen is None:
-            self.say("no time is left to choose the length penalty on validation text")
-            return
-        if chosen["length_penalty"] is None:
-            self.say(f"length penalty stays {LENGTH_PENALTY:g}, because valid BLEU is 0 with each")
-            return
-        self.directory.write_search(chosen)
-        bleu = ", ".join(f"{score:.2f} with {penalty:g}" for penalty, score in chosen["bleu"])
-        self.say(
-            f"length penalty {chosen['length_penalty']:g} from now on; valid BLEU of "
-            f"{chosen['lines']} lines, beam {chosen['beam_size']}: {bleu}"
-        )
+            for name, choice in choices.items():
+                is_late = self.limits.until_choices_end()
+                made = self.devices.on_chief(functools.partial(choice, is_late))
+                if self.trainer.stop:
+                    return
+                line, entries = made or (f"no time is left to choose {name} on validation text", {})
+                self.say(line)
+                if entries:
+                    chosen |= entries
+                    self.directory.write_search(chosen)
 
 
 def most_tries(count: int) -> int:

@@ -1,13 +1,13 @@
 """The limits of a run: steps, epochs, patience, and the time that is left of --max_minutes."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from nmt_zoo.training.loop.ending import most_tries
 
-_SHARE = 0.05  # Of the time, for averages, and for the choice of the length penalty.
+_SHARE = 0.05  # Of the time, for averages, and for the choices of head and length penalty.
 _LEAST_SECONDS = 20.0  # For the choice of the length penalty, if the run has no time limit.
 
 
@@ -19,7 +19,7 @@ class Limits:
     state: dict[str, Any]  # Of the `Trainer`; it is read as it changes.
     # `time.monotonic()` from which this process counts; None: from the call of `start`.
     began: float | None = None
-    chooses_penalty: bool = False  # Whether the run ends with the choice of a length penalty.
+    chooses: bool = False  # Whether the run ends with choices of a head or a length penalty.
     validation: float | None = None  # Duration of the last validation of this process.
     save: float = 0.0  # Duration of the last save.
     late: bool = False  # Whether the time limit has been reached.
@@ -50,13 +50,13 @@ class Limits:
     def closing(self) -> float:
         """Estimates the time from the last update to the end of the run.
 
-        Averages get a twentieth of the time, or as much as a single one takes, and the choice of
-        the length penalty another twentieth.
+        Averages get a twentieth of the time, or as much as a single one takes, and the choices of
+        the attention head and the length penalty another twentieth.
         """
         share = self._most_seconds * _SHARE
         if self.validation is None:  # Only an earlier process has measured anything.
             return self.state.get("closing_seconds", min(2 * share, 120.0))
-        closing = self.save + (share if self.chooses_penalty else 0.0)
+        closing = self.save + (share if self.chooses else 0.0)
         if self.state["evaluated_step"] != self.state["step"]:
             closing += self.validation
         count = self.options["average_checkpoints"]
@@ -76,11 +76,12 @@ class Limits:
         used = self.seconds() - (0.1 * self._most_seconds if is_first else 0.0)
         return not self._would_be_late(used + (self.validation or 0.0))
 
-    def end_of_penalty_choice(self) -> float:
-        """Returns the `time.monotonic()` at which the choice of the length penalty ends."""
+    def until_choices_end(self) -> Callable[[], bool]:
+        """Returns a function: whether the time of a choice that begins now is over."""
+        end = time.monotonic() + max(self.seconds() * _SHARE, _LEAST_SECONDS)
         if self._most_seconds:
-            return self._start + self._most_seconds
-        return time.monotonic() + max(self.seconds() * _SHARE, _LEAST_SECONDS)
+            end = self._start + self._most_seconds
+        return lambda: time.monotonic() > end
 
     def reached(self, is_late: bool = False) -> str | None:
         """Returns the first limit that the run has reached, in words, or None.

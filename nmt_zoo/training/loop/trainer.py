@@ -19,7 +19,6 @@ from nmt_zoo.training.loop.log import Log
 from nmt_zoo.training.stopping import stop_on_signals
 from nmt_zoo.training.validation.best_weights import ADVICE, BestWeights
 from nmt_zoo.training.validation.evaluation import CRITERIA, Evaluation
-from nmt_zoo.training.validation.length_penalty import PenaltyChoice
 from nmt_zoo.training.ways.base import WayOfTraining
 
 MAX_BAD_STEPS = 10  # Steps in a row without finite loss and gradient: then, an error.
@@ -38,7 +37,8 @@ class Trainer:
     _: KW_ONLY
     began: float | None = None  # As in `Limits`.
     devices: OneDevice = field(default_factory=OneDevice)
-    penalty_choice: PenaltyChoice | None = None  # None: no length penalty is chosen.
+    # Name -> function that chooses it at the end of the run, as of `penalty_choice`.
+    choices: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     def __post_init__(self):
         self.best = BestWeights(self.directory, self.way, self.options["keep_best_by"])
@@ -60,8 +60,7 @@ class Trainer:
             "skipped_in_a_row": 0,
             "planned_replicas": 1,
         }
-        chooses = self.penalty_choice is not None
-        self.limits = Limits(self.options, self.state, self.began, chooses_penalty=chooses)
+        self.limits = Limits(self.options, self.state, self.began, chooses=bool(self.choices))
         self.log = Log(self.directory, self.way, self.options, self.state)
 
     def run(self) -> int:
@@ -114,7 +113,7 @@ class Trainer:
             ending = Ending(self)
             ending.average()
             self.best.complete(self.state["step"])
-            ending.choose_length_penalty()
+            ending.choose()
         if self.stop:
             self.progress.say(f"stopped and saved at step {self.state['step']:,}")
 

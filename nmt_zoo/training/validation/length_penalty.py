@@ -1,5 +1,6 @@
 """The length penalty that suits a trained model best, chosen on validation text."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -20,72 +21,54 @@ SIGNIFICANT = 0.05
 _LINES_AT_ONCE = 16
 
 
-class PenaltyChoice:
-    """Chooses the length penalty of Wu et al. 2016 by the BLEU of a beam search.
+def penalty_choice(
+    model: Searchable, tokenizer: Tokenizer, lines: Any, tokenize: str = USUAL
+) -> Callable[..., Any] | None:
+    """Returns a function that chooses the length penalty (Wu et al. 2016) of best BLEU.
 
-    The first `MOST_LINES` sources count, if they are neither empty nor too long, and their
-    reference is not blank. `tokenize` is the tokenisation of BLEU.
+    Of the first `MOST_LINES` validation `lines` (source, target), those count whose source is
+    neither empty nor too long, and whose target is not blank. `tokenize` is the tokenisation of
+    BLEU. None if fewer than `LEAST_LINES` count, or the model has no steps.
+
+    The function takes `is_late`, which it asks after every few lines; if that returns True, the
+    lines before count. It returns a line to print and entries of search.json: `length_penalty`,
+    pairs of penalty and `bleu`, and what these depend on; none if BLEU is 0 with each penalty.
+    Or it returns None, if fewer than `LEAST_LINES` lines were translated.
     """
+    sources, references = (side[:MOST_LINES] for side in lines)
+    both = zip(tokenizer.source.encode(sources), tokenizer.target_words(references), strict=True)
+    pairs = [(x, y) for x, y in both if 1 < len(x) <= MAX_INPUT_TOKENS and not is_blank(y)]
+    if model.decoder_class or len(pairs) < LEAST_LINES:
+        return None
+    return functools.partial(_choose, model, tokenizer, pairs, tokenize)
 
-    def __init__(
-        self,
-        model: Searchable,
-        tokenizer: Tokenizer,
-        sources: list[str],
-        references: list[str],
-        tokenize: str = USUAL,
-    ):
-        self.model = model
-        self.tokenizer = tokenizer
-        self.tokenize = tokenize
-        ids = tokenizer.source.encode(sources[:MOST_LINES])
-        self.pairs = [
-            pair
-            for pair in zip(ids, tokenizer.target_words(references[:MOST_LINES]), strict=True)
-            if 1 < len(pair[0]) <= MAX_INPUT_TOKENS and not is_blank(pair[1])
-        ]
 
-    @property
-    def is_possible(self) -> bool:
-        """True if there are enough lines, and the model has steps to which a penalty applies."""
-        return not self.model.decoder_class and len(self.pairs) >= LEAST_LINES
-
-    def __call__(self, is_late: Callable[[], bool] = lambda: False) -> dict[str, Any] | None:
-        """Translates with every penalty.
-
-        `is_late` is asked after every few lines; the lines before count if it returns True.
-
-        Returns:
-            A dict: the `length_penalty` by `choice`, `bleu`, a list of pairs of penalty and BLEU,
-            its `tokenize`, and the number of `lines` and `beam_size` behind it. None if fewer than
-            `LEAST_LINES` lines were translated.
-        """
-        options = SearchOptions(first=self.tokenizer.target.language_token)
-        search = make_search(self.model, options, each_sentence=True)
-        outputs, count = {penalty: [] for penalty in PENALTIES}, 0
-        while count < len(self.pairs) and not is_late():
-            pairs = self.pairs[count : count + _LINES_AT_ONCE]
-            count += len(pairs)
-            rows = [(penalty, ids) for penalty in PENALTIES for ids, _ in pairs]
-            row_options = SentenceOptions(
-                beam_size=tf.fill([len(rows)], options.beam_size),
-                length_penalty=tf.constant([penalty for penalty, _ in rows], tf.float32),
-                n_best=tf.ones([len(rows)], tf.int32),
-            )
-            best = search(padded([ids for _, ids in rows]), row_options).ids[:, 0].numpy()
-            for (penalty, _), ids in zip(rows, best.tolist(), strict=True):
-                outputs[penalty].append(self.tokenizer.target.decode(ids))
-        if count < LEAST_LINES:
-            return None
-        references = [reference for _, reference in self.pairs[:count]]
-        penalty, bleu = choice(outputs, references, self.tokenize)
-        return {
-            "length_penalty": penalty,
-            "bleu": list(bleu.items()),
-            "tokenize": self.tokenize,
-            "lines": count,
-            "beam_size": options.beam_size,
-        }
+def _choose(model, tokenizer, pairs, tokenize, is_late):
+    options = SearchOptions(first=tokenizer.target.language_token)
+    search = make_search(model, options, each_sentence=True)
+    outputs, count = {penalty: [] for penalty in PENALTIES}, 0
+    while count < len(pairs) and not is_late():
+        group = pairs[count : count + _LINES_AT_ONCE]
+        count += len(group)
+        rows = [(penalty, ids) for penalty in PENALTIES for ids, _ in group]
+        row_options = SentenceOptions(
+            beam_size=tf.fill([len(rows)], options.beam_size),
+            length_penalty=tf.constant([penalty for penalty, _ in rows], tf.float32),
+            n_best=tf.ones([len(rows)], tf.int32),
+        )
+        best = search(padded([ids for _, ids in rows]), row_options).ids[:, 0].numpy()
+        for (penalty, _), ids in zip(rows, best.tolist(), strict=True):
+            outputs[penalty].append(tokenizer.target.decode(ids))
+    if count < LEAST_LINES:
+        return None
+    penalty, bleu = choice(outputs, [reference for _, reference in pairs[:count]], tokenize)
+    if penalty is None:
+        return f"length penalty stays {LENGTH_PENALTY:g}, because valid BLEU is 0 with each", {}
+    shown = ", ".join(f"{score:.2f} with {p:g}" for p, score in bleu.items())
+    line = f"length penalty {penalty:g} from now on; valid BLEU of {count} lines, beam "
+    facts = {"tokenize": tokenize, "lines": count, "beam_size": options.beam_size}
+    entries = {"length_penalty": penalty, "bleu": list(bleu.items()), **facts}
+    return f"{line}{options.beam_size}: {shown}", entries
 
 
 def choice(

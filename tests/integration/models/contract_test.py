@@ -408,13 +408,18 @@ def test_attention_maps_are_named_distributions(model, methods):
             assert not np.triu(weights, 1).any(), name
 
 
-@pytest.mark.parametrize(("layers", "expected"), [(1, 0), (3, 1)])
-def test_a_transformer_aligns_by_the_heads_of_its_last_layer_but_one(layers, expected):
+@pytest.mark.parametrize(("layers", "usual"), [(1, 1), (3, 2)])
+def test_a_transformer_aligns_by_its_last_layer_but_one_or_as_it_is_told(layers, usual):
     """Garg et al. 2019, section 4.1."""
     model = randomised(create("transformer_tiny", num_decoder_layers=layers))
-    weights = model.attention_maps(ids(SOURCE), ids(TARGET))[f"decoder/{expected}/cross"]
-    for head, aligned in (("mean", tf.reduce_mean(weights, axis=1)), ("first", weights[:, 0])):
-        model.settings["alignment_head"] = head
+    maps = model.attention_maps(ids(SOURCE), ids(TARGET))
+    assert model.alignment == (usual, "mean")
+    guided = create("transformer_tiny", num_decoder_layers=layers, alignment_head="first")
+    assert guided.alignment == (usual, 1)
+    for layer, head in ((usual, "mean"), (layers, 2)):
+        model.align_by(layer, head)
+        weights = maps[f"decoder/{layer - 1}/cross"]
+        aligned = tf.reduce_mean(weights, axis=1) if head == "mean" else weights[:, head - 1]
         close(model.align(ids(SOURCE), ids(TARGET)), aligned)
         for step, output in enumerate(stepped(model, SOURCE, target_in(TARGET)[:, :2])):
             close(output.attention, aligned[:, step])

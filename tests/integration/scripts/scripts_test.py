@@ -321,7 +321,8 @@ def test_pages_to_explore_attention_are_made_of_a_sentence_and_of_a_text(transfo
     assert "2 lines; 1 of them have no page" in done.out
     html = (tmp_path / "b_pages" / "0002.html").read_text(encoding="utf-8")
     assert "big" not in html.partition("groß")[2]
-    assert '"choice":{"layer":null,"head":2,"kind":"cross"}' in html
+    assert '"choice":{"kind":"cross","head":2}' in html
+    assert '"choice":{"layer":1,"head":"mean"}' in html
 
 
 @eagerly

@@ -26,12 +26,12 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, read_archive, restore
 from nmt_zoo.training.corpus.epochs import Epochs
-from nmt_zoo.training.loop import ending, limits, log
+from nmt_zoo.training.loop import limits, log
 from nmt_zoo.training.loop import trainer as loop
 from nmt_zoo.training.loop.trainer import Trainer
 from nmt_zoo.training.reports.tensorboard import Board
 from nmt_zoo.training.validation.evaluation import Evaluation, Evaluator, perplexity
-from nmt_zoo.training.validation.length_penalty import LEAST_LINES, PenaltyChoice
+from nmt_zoo.training.validation.length_penalty import LEAST_LINES, penalty_choice
 from nmt_zoo.training.ways.gradient.adam import adam
 from nmt_zoo.training.ways.gradient.gradient import Gradient
 from tests.tiny import SMALL, pairs
@@ -242,7 +242,7 @@ def test_stops_after_the_largest_number_of_epochs(directory, corpus, capsys):
 def clock(monkeypatch):
     """The seconds of the loop's clock, in a list that tests change."""
     seconds = [1000.0]
-    for module in (loop, limits, ending, log):
+    for module in (loop, limits, log):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
     return seconds
 
@@ -286,12 +286,12 @@ def test_a_run_whose_minutes_are_over_makes_no_more_updates(directory, corpus, c
         while left[0] and not is_late():
             clock[0] += 10
             left[0] -= 10
-        return {"length_penalty": 0.6, "bleu": [(0.6, 1.0)], "lines": 9, "beam_size": 4}
+        return "chosen", {"length_penalty": 0.6}
 
     steps = []
     for _ in range(2):
         limits = {"max_steps": 0, "max_minutes": 60, "save_every_steps": 5}
-        more = {"began": clock[0], "penalty_choice": choose}
+        more = {"began": clock[0], "choices": {"it": choose}}
         run = trainer(directory, corpus, [9 - i / 100 for i in range(99)], more=more, **limits)
         clock[0] += 10
         step = run.way.step
@@ -550,7 +550,8 @@ def test_references_in_pieces_are_joined_as_translations_are(corpus, tmp_path):
     translator = SimpleNamespace(tokenizer=pieces)
     evaluator = Evaluator(None, translator, corpus, lines, lines, max_tokens=64)
     assert evaluator.source_lines == lines and evaluator.target_lines[:2] == ["a dog", "dog"]
-    assert PenaltyChoice(None, pieces, lines, lines).pairs[0][1] == "a dog"
+    choose = penalty_choice(SimpleNamespace(decoder_class=None), pieces, (lines, lines))
+    assert choose.args[2][0][1] == "a dog"
 
 
 def test_a_line_too_long_for_a_picture_is_validated_without_one(evaluating, corpus, text, tmp_path):
@@ -589,17 +590,17 @@ def test_a_kill_between_best_npz_and_the_checkpoint_changes_nothing(directory, c
 
 
 def test_the_length_penalty_is_chosen_for_the_best_weights(directory, corpus, text, capsys):
-    class Watched(PenaltyChoice):
-        def __call__(self, **how):
-            self.weights = {name: np.array(v) for name, v in model_arrays(run.way.model).items()}
-            return super().__call__(**how)
+    def watched(is_late):
+        watched.weights = {name: np.array(v) for name, v in model_arrays(run.way.model).items()}
+        return choose(is_late)
 
     run = trainer(directory, corpus, [5, 8, 7, 9])  # The first weights are the best.
-    run.penalty_choice = Watched(run.way.model, directory.tokenizer(), *text)
+    choose = penalty_choice(run.way.model, directory.tokenizer(), text)
+    run.choices = {"the length penalty": watched}
     run.run()
     best, last = map(read_archive, (directory.best_path, directory.checkpoint_path(12)))
     now = model_arrays(run.way.model)
-    for name, value in run.penalty_choice.weights.items():
+    for name, value in watched.weights.items():
         np.testing.assert_array_equal(value, best[0][name])
         np.testing.assert_array_equal(now[name], last[0][name])
     chosen = json.loads(directory.search_path.read_text())

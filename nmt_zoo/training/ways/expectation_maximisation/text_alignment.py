@@ -1,5 +1,6 @@
 """Aligns a text by models that are trained on that text, with NumPy only, without TensorFlow."""
 
+import contextlib
 import math
 import time
 from array import array
@@ -63,11 +64,12 @@ def align_text(
     *,
     threshold: float | None = None,
     both: bool = True,
+    shows: bool = True,
 ) -> list[CorpusLinks]:
     """Trains one direction, or both so that they agree, on a text; aligns the text.
 
     `sides` (source, target) come from `number_words`; `model` is a key of `CHAINS`, and every model
-    of that chain gets `iterations`, at least 1 (None: as `ITERATIONS`).
+    of that chain gets `iterations`, at least 1 (None: as `ITERATIONS`). `shows`: with progress.
 
     Returns:
         With a `threshold`, one `CorpusLinks`: links whose mean of the two posteriors is above it,
@@ -79,7 +81,8 @@ def align_text(
     # the last step: uniform posteriors, and the links.
     passes = 2 + iterations * 4 if model == "fertility" else 1 + iterations * len(CHAINS[model])
     corpus = EncodedCorpus(*sides)
-    with Progress("aligning", corpus.num_pairs * passes, "sentence pairs") as progress:
+    bar = ("aligning", corpus.num_pairs * passes, "sentence pairs")
+    with Progress(*bar) if shows else contextlib.nullcontext() as progress:
         began = time.monotonic()
         text = ChunkedText(corpus, progress, both=both)
         _report(text, f"{text.directions[0].rows.num_pairs:,} word pairs numbered", began)
@@ -101,9 +104,9 @@ def align_text(
         return [CorpusLinks.joined(chunks) for chunks in zip(*text.each(find), strict=True)]
 
 
-def usual_links(words: Sequence[Iterable[Sequence[str]]]) -> CorpusLinks:
+def usual_links(words: Sequence[Iterable[Sequence[str]]], shows: bool = True) -> CorpusLinks:
     """Returns the links that align.py finds by default; `words` of each line, (source, target)."""
-    (links,) = align_text([number_words(side) for side in words], threshold=LIKELY)
+    (links,) = align_text([number_words(side) for side in words], threshold=LIKELY, shows=shows)
     return links
 
 

@@ -244,6 +244,8 @@ def test_models_side_by_side_have_one_choice_and_one_scale(opened):
     assert page.shown(".view:nth-child(3) ") == ["cross", "1", "1"]
     page.choose("kind", "encoder")
     assert page.shown()[0] == "encoder" and page.shown(".view:nth-child(2) ")[0] == "cross"
+    page = opened(explorer_page({"models": [{**WHOLE, "choice": {"layer": 2, "head": 3}}]}, "a"))
+    assert page.shown() == ["cross", "2", "3"]
 
 
 def test_a_long_sentence_fits_on_a_phone(opened, browser):

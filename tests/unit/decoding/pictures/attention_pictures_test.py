@@ -19,6 +19,7 @@ font_manager = pytest.importorskip("matplotlib.font_manager")
 SOURCE = ["▁Das", "▁Rechts", "schutz", "versicherung", "▁kostet", "▁5", "$_a$", "</s>"]
 TARGET = ["▁The", "▁legal", "▁insurance", "▁costs", "▁$5", "&<x>", "</s>"]
 ALL = {"layer": "all", "head": "all"}
+SET = {"alignment": (2, 1)}
 
 
 def random_map(num_heads, num_rows, num_columns):
@@ -93,7 +94,9 @@ def test_both_sentences_are_written_below_the_title(tmp_path):
         ({"layer": 1, "head": 2}, "", "cross-attention, layer 1, head 2"),
         ({"layer": 2, "head": "mean"}, "", "cross-attention, layer 2, mean of 2 heads"),
         ({}, "", "cross-attention, layer 1, mean of 2 heads"),
-        ({"kind": "encoder"}, "", "self-attention of the encoder, layer 1, mean of 2 heads"),
+        (SET, "", "cross-attention, layer 2, head 1"),
+        ({**SET, "layer": 1}, "", "cross-attention, layer 1, mean of 2 heads"),
+        ({"kind": "encoder", **SET}, "", "self-attention of the encoder, layer 1, mean of 2 heads"),
         ({"kind": "decoder"}, "", "self-attention of the decoder, layer 1, mean of 2 heads"),
     ],
 )
