@@ -72,6 +72,7 @@ class WordAttention(CoverageModel):
         require_choices(self.settings, {"average": ("probabilities", "embeddings")})
         require_at_least(1, self.settings, ("width",))
         require_at_least(0, self.settings, ("max_positions",))
+        self.head_names = ("posterior",) * self.is_mixture
         self.source_embedding = self._embedding(source_vocab_size, 0.3, "source_embedding")
         self.target_positions = self.source_positions = None
         if max_positions:
@@ -108,10 +109,6 @@ class WordAttention(CoverageModel):
     @property
     def has_alignment(self) -> bool:
         return self.is_mixture or self.target_positions is not None
-
-    @property
-    def head_names(self) -> tuple[str, ...]:
-        return ("posterior",) if self.is_mixture else ()
 
     @property
     def align_sizes(self) -> tuple[int, int]:

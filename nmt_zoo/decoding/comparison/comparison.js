@@ -1,4 +1,4 @@
-/* Orders, filters and pages the sentences of a comparison; nmt_zoo/decoding/comparison/page.py makes them. */
+/* Orders, searches and pages the sentences of a comparison; page.py, beside it, makes them. */
 "use strict";
 (() => {
   const list = document.getElementById("sentences");
@@ -13,7 +13,7 @@
   }));
 
   function arrange() {
-    const { first, second, order, least, words } = form.elements;
+    const { first, second, order, words } = form.elements;
     const difference = ({ scores }) => scores[first.value] - scores[second.value];
     const keys = {
       file: () => 0,
@@ -25,7 +25,6 @@
     const key = keys[order.value];
     const wanted = words.value.toLowerCase();
     shown = sentences
-      .filter((sentence) => Math.abs(difference(sentence)) >= Number(least.value))
       .filter(({ element }) => element.textContent.toLowerCase().includes(wanted))
       .sort((one, other) => key(one) - key(other) || one.number - other.number);
     list.replaceChildren();
@@ -41,7 +40,7 @@
   }
 
   more.addEventListener("click", showMore);
-  form.addEventListener("input", arrange); // While a number is typed.
+  form.addEventListener("input", arrange); // While one types.
   form.addEventListener("change", arrange);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.hidden = false;

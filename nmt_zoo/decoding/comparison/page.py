@@ -79,15 +79,13 @@ def _table(table):
 
 
 def _controls(systems):
-    """Returns the form that orders and filters sentences; hidden until the script runs."""
+    """Returns the form that orders and searches sentences; hidden until the script runs."""
     names = [(str(number), without_controls(name)) for number, name in enumerate(systems)]
     selects = ("first", "first system", names, 0), ("second", "second system", names, 1)
     selects += (("order", "order", _ORDERS.items(), 0),)
-    least = '<input id="least" type="number" min="0" max="100" value="0">'
     lists = "".join(_select(*select) for select in selects)
     return (
         f'<form class="choices" id="choices" hidden>{lists}'
-        f"<label>difference of at least {least} chrF</label>"
         '<label>containing <input id="words" type="search" placeholder="text or line 7"></label>'
         '<span id="count" role="status"></span></form>'
     )

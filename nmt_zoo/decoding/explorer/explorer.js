@@ -147,7 +147,7 @@ const Explorer = (() => {
       if (layers.length * heads < 2) {
         return;
       }
-      const grid = make("div");
+      this.overview.append(make("h3", {}, "All heads"));
       for (const [layer, map] of layers) {
         const line = make("div", { class: "layer" }, make("span", {}, `layer ${layer}`));
         for (let head = 1; head <= heads; head++) {
@@ -157,9 +157,8 @@ const Explorer = (() => {
           this.thumbnails.push({ layer, head, button });
           line.append(button);
         }
-        grid.append(line);
+        this.overview.append(line);
       }
-      this.overview.append(make("h3", {}, "All heads"), grid);
     }
 
     /** Draws the weights of the choice, with full colour for a weight of `scale`. */
