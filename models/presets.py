@@ -1,5 +1,6 @@
 """Named models: the class, settings, origin and published score of each."""
 
+import difflib
 import inspect
 import random
 import reprlib
@@ -146,6 +147,9 @@ LANGUAGE_MODELS = {
     )
 }
 
+# The preset of a family that suits most texts, for an error that names the family alone.
+_USUAL = {"transformer": "transformer_tiny", "lstm": "lstm_lexical", "gru": "gru_bahdanau"}
+
 
 def preset_names() -> list[str]:
     """Returns the names of the presets that translate, in historical order."""
@@ -172,7 +176,10 @@ def model_class(preset: str) -> type[Searchable]:
 
 def _entry(preset):
     presets = {**PRESETS, **LANGUAGE_MODELS}
-    require(preset in presets, f"unknown model {preset!r}; expected one of {', '.join(presets)}")
+    if preset not in presets:
+        close = difflib.get_close_matches(_USUAL.get(preset, preset), presets, n=1)
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        raise SettingError(f"unknown model {preset!r}{hint}; expected one of {', '.join(presets)}")
     return presets[preset]
 
 

@@ -23,7 +23,7 @@ Links = list[list[tuple[int, int]]]
 def train(
     model: str = "",
     *,
-    model_dir: str | os.PathLike = "runs/demo",
+    model_dir: str | os.PathLike = "",
     settings: dict[str, Any] | None = None,
     data_dir: str | os.PathLike = "data",
     **options: Any,
@@ -32,7 +32,7 @@ def train(
 
     Args:
         model: name of a model, or `my_model.py:Name` for a model of your own; "" as in train.py.
-        model_dir: folder of the run.
+        model_dir: folder of the run; "": runs/demo, for the demo corpus alone.
         settings: name -> value, settings of the model that differ from its own.
         data_dir: folder of downloads, prepared corpora and caches.
         **options: any flag of train.py, such as `max_minutes=10`. The texts `train_source`,
@@ -52,7 +52,7 @@ def train(
         if isinstance(options.get(name), list | tuple):
             options[name] = _file_of(options[name], Path(data_dir) / "lines")
     call("train", model=model, model_dir=model_dir, set=settings, data_dir=data_dir, **options)
-    return load(model_dir)
+    return load(model_dir or "runs/demo")
 
 
 def load(

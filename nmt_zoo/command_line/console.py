@@ -18,7 +18,12 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_writable
 from nmt_zoo.decoding.pictures.figures import check_path
 
-_LOWERED = ("batch_size", "max_lines", "beam_size")  # Flags whose lower values need less memory.
+_LOWERED = (
+    "max_tokens_per_batch",
+    "batch_size",
+    "max_lines",
+    "beam_size",
+)  # Flags whose lower values need less memory.
 _LONGEST = 1000  # Most characters of an error.
 # Characters that break the line or control the terminal.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -112,21 +117,9 @@ def _refusal(error):
 def _out_of_memory(error):
     shape = re.search(r"shape ?[\[(][\d, ]*[\])]", str(error))
     what = f", for a tensor of {shape[0]}" if shape else ""
-    return f"not enough memory{what}; {_advice_on_memory({*flags.FLAGS})}"
-
-
-def _advice_on_memory(names):
-    """Returns how a script with flags of these names could do with less memory."""
-    if "max_tokens_per_batch" in names:
-        return (
-            "lower --max_tokens_per_batch, or make the model smaller with --set, in a new "
-            "--model_dir"
-        )
-    lowered = " or ".join(f"--{name}" for name in _LOWERED if name in names)
-    advice = [f"lower {lowered}"] if lowered else []
-    if names & {"source", "input"}:
-        advice.append("give fewer lines at a time, without the longest")
-    return ", or ".join([*advice, "use a computer with more"])
+    lowered = " or ".join(f"--{name}" for name in _LOWERED if name in flags.FLAGS)
+    advice = f"{f'lower {lowered}, ' * bool(lowered)}give fewer and shorter lines"
+    return f"not enough memory{what}; {advice}, or use a smaller model or a computer with more"
 
 
 def write_result(*lines: str) -> None:

@@ -30,6 +30,25 @@ _TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": F
 _MAY_BE_OWN = re.compile(r"--?(architecture|model|update|dataset|rules)")
 _OWN = re.compile(r"([^,]+\.py):(\w+)")
 
+# Names in other toolkits -> our flags, of which a script has some, or settings of models.
+_ELSEWHERE = {
+    "alpha lenpen": "length_penalty",
+    "batch batch_size": "max_tokens_per_batch, max_sentences_per_batch",
+    "beam beams beam_width num_beams": "beam_size",
+    "epoch epochs max_epoch num_epochs num_train_epochs": "max_epochs",
+    "learn_rate lr": "learning_rate",
+    "max_update num_steps steps train_steps updates": "max_steps",
+    "optim optimizer": "adam_beta_2, weight_decay",
+    "src src_train train_src": "train_source, input, source",
+    "tgt tgt_train train_tgt": "train_target, reference, target",
+    "bpe vocab vocab_size": "num_pieces, max_words",
+    "warmup warmup_updates": "warmup_steps",
+    "d_model embedding_size hidden hidden_size": "width",
+    "heads n_heads": "num_heads",
+    "layers num_layers": "num_encoder_layers, num_decoder_layers",
+}
+_ALIKE = 0.8  # Least likeness of a mistyped flag; below, --dropout would become --bpe_dropout.
+
 Record = TypeVar("Record", bound="Arguments")
 
 
@@ -213,9 +232,8 @@ def parse(argv: list[str], about: str = "") -> list[str]:
     except SystemExit:  # absl exits with status 1 after printing help.
         raise SystemExit(0) from None
     except flags.UnrecognizedFlagError as error:
-        close = difflib.get_close_matches(error.flagname, list(flags.FLAGS), n=1)
-        advice = f"did you mean --{close[0]}?" if close else "--help lists all"
-        raise UserError(f"--{shortened(error.flagname)}: there is no such flag; {advice}") from None
+        name = shortened(error.flagname)
+        raise UserError(f"--{name}: there is no such flag; {_advice(name)}") from None
     except flags.Error as error:
         raise UserError(str(error)) from None
     if len(rest) > 1:
@@ -224,6 +242,23 @@ def parse(argv: list[str], about: str = "") -> list[str]:
             "spaces needs quotation marks"
         )
     return rest
+
+
+def _advice(name: str) -> str:
+    """Returns what to give in place of a flag that a script does not have."""
+    known, settings = list(flags.FLAGS), {}
+    if "update" in known:
+        from nmt_zoo import models  # Other scripts do without Keras.
+
+        for preset in (*models.preset_names(), "transformer_tiny"):
+            settings |= models.preset_settings(preset)
+    ours = (meant.split(", ") for names, meant in _ELSEWHERE.items() if name in names.split())
+    meant = [n for n in next(ours, [name]) if n in known or n in settings]
+    meant = meant or difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE)
+    shown = [f"--{n}" if n in known else f"--set {n}={settings[n]}" for n in meant]
+    advice = f"did you mean {' or '.join(shown)}?" if shown else "--help lists all"
+    in_settings = {n: settings[n] for n in meant if n not in known}
+    return advice + (f" In Python: settings={in_settings}" if in_settings else "")
 
 
 def _with_own_code(argv: list[str]) -> list[str]:

@@ -34,7 +34,7 @@ from nmt_zoo.data_pipeline.lines import is_tsv
 from nmt_zoo.model_directory import summary
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training import setup
-from nmt_zoo.training.corpus.texts import size_of
+from nmt_zoo.training.corpus.texts import print_faults, size_of
 from nmt_zoo.training.devices.strategies import KINDS
 from nmt_zoo.training.reports import plan
 
@@ -143,7 +143,7 @@ def corpus_files(flags: Arguments, reads_source: bool) -> tuple[str, Splits | No
     """
     files = {name: getattr(flags, name) for name in _OWN_FILES}
     sizes = [f"--{name}" for name in ("valid_size", "test_size") if getattr(flags, name)]
-    if flags.dataset in ("", "files") and any(files.values()):
+    if flags.dataset == "files" or (not flags.dataset and any(files.values())):
         _check_own_files(flags, files, reads_source)
         return "files", *_own_splits(flags, files, reads_source)
     if any(files.values()):
@@ -152,8 +152,6 @@ def corpus_files(flags: Arguments, reads_source: bool) -> tuple[str, Splits | No
         )
     if sizes:
         raise UserError(f"{sizes[0]} is for files of your own; add --train_source")
-    if flags.dataset == "files":
-        raise UserError("--dataset=files needs --train_source and --train_target")
     return flags.dataset or "demo", None, None
 
 
@@ -293,9 +291,14 @@ def print_chosen(
         minutes = options["max_minutes"]
         print(
             f"for {size.pairs:,} pairs, about {size.tokens:,} target tokens"
-            + (f", in {minutes:g} minutes: " if minutes else ": ")
+            + (f", --max_minutes={minutes:g}: " if minutes else ": ")
             + " ".join(f"{name}={value}" for name, value in chosen.items())
             + "; give any of these flags to choose another value"
+        )
+    if model == "phrase_based":
+        print(
+            "phrases cannot be exported, fine-tuned or joined in ensembles, and have no attention; "
+            "--model=transformer_tiny trains a network, which can"
         )
     if "max_length" in options.chosen_by(FOLLOWS):
         print(f"max_length={options['max_length']}, because a batch holds no more tokens")
@@ -321,11 +324,14 @@ def train(config: setup.RunConfig) -> int:
 
 def print_plan(config: setup.RunConfig) -> None:
     """Prints the plan of a run that learns in steps."""
-    lines = [f"{config.model} is counted from the whole text: there are no steps to plan"]
     if config.way.has_plan:
         run = setup.open_run(config)
         complete = [f"{config.model_dir}: complete, no steps are left"]
         lines = plan.lines_of(run) if run else complete
+    else:
+        print_faults(config)
+        counted = f"{config.model} is counted from the whole text: there are no steps to plan"
+        lines = [*plan.tables(config), counted]
     for line in lines:
         console.write_result(line)
 
@@ -345,7 +351,8 @@ def print_run(run: setup.Run, model: Any) -> None:
         *run.prepared.report(),
         *run.devices.describe(options),
         f"validation pairs: {run.valid.num_pairs:,}, "
-        + (f"the first {bleu_lines:,} for BLEU" if bleu_lines else "without BLEU (--bleu_lines=0)"),
+        + (f"the first {bleu_lines:,} for BLEU" if bleu_lines else "without BLEU (--bleu_lines=0)")
+        + " of greedy translations" * (bleu_lines > 0 and not model.decoder_class),
         (f"until {' or '.join(until)}" if until else "until it is stopped")
         + f"; updates after {falls_until:,} change nothing: their learning rate is 0" * still,
     ):
@@ -390,6 +397,12 @@ def main(flags: Arguments) -> int:
     if len(flags.model_dir) > 1:
         raise UserError("give one --model_dir; only --summary takes several")
     check_folder(flags.data_dir)
+    if "model_dir" not in flags.given and flags.dry_run:  # Beside all runs.
+        flags = dataclasses.replace(flags, model_dir=[os.path.join(flags.data_dir, "dry_run")])
+    elif "model_dir" not in flags.given and (
+        flags.train_target or flags.dataset not in ("", "demo")
+    ):
+        raise UserError("give --model_dir, such as runs/x; the default is for the demo corpus")
     directory = ModelDirectory(flags.model_dir[0])
     if not directory.exists():
         directory.check_free()

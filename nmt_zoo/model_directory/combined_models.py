@@ -52,7 +52,8 @@ def require_steps(model: TranslationModel, what: str) -> None:
     if model.decoder_class:
         raise UserError(
             f"{what}: this model does not translate token by token, but by a search of its own; "
-            "translate.py and serve.py use it alone"
+            "translate.py and serve.py use it alone; train.py --model=transformer_tiny makes one "
+            "that can"
         )
 
 

@@ -35,7 +35,7 @@ def inherit(
     if models.model_class(model).corpus_sizes:
         raise UserError(
             f"--init_from={path}: {model} has a table of the words of its own corpus, so a model "
-            "of other text cannot start from it"
+            "of other text cannot start from it, but from one of --model=transformer_tiny"
         )
     options = {name: config["options"][name] for name in VOCABULARY}
     fixed = options

@@ -41,10 +41,11 @@ _LEAST_GAIN = 1.15
 def undecided(options: Settled) -> list[str]:
     """Returns the names of the options that a new run chooses by its text and speed.
 
-    These are the ones that no flag gives; none if the recipe of the corpus sets its own pace.
+    These are the ones that no flag gives; none if the recipe of the corpus sets its own pace, and
+    time does not limit the run.
     """
-    takes_batches = WAYS[options["update"]].takes_batches
-    if not takes_batches or set(NAMES) & set(options.of(CORPUS)):
+    has_pace = set(NAMES) & set(options.of(CORPUS)) and not options["max_minutes"]
+    if has_pace or not WAYS[options["update"]].takes_batches:
         return []
     flags = options.of(FLAG)
     names = [name for name in NAMES if name not in flags]

@@ -43,6 +43,7 @@ _NAMED = (
     *("guide_weights", "teacher_weights", "init_weights"),
 )
 _OF_MIXTURES = ("corpus_weights", "temperature")
+_CHECKSUMS = ("_text", "_weights")  # Ends of the names of entries that mean nothing to people.
 
 
 class RunConfig(NamedTuple):
@@ -144,10 +145,15 @@ def check_unchanged(model_dir: str | Path, changed: dict[str, tuple]) -> None:
     `changed` has (value at its beginning, value now) by name.
     """
     if changed:
-        shown = ", ".join(f"{name} was {was!r}, is {now!r}" for name, (was, now) in changed.items())
+        shown = ", ".join(
+            f"another {name.replace('_', ' ')}"
+            if name.endswith(_CHECKSUMS)
+            else f"{name} was {was!r}, is {now!r}"
+            for name, (was, now) in changed.items()
+        )
         raise UserError(
-            f"{model_dir} holds a run with other settings: {shown}; give the same flags to "
-            "resume it, or another --model_dir"
+            f"{model_dir} holds a run with other settings: {shown}; give the same flags and text "
+            "to resume it, or another --model_dir"
         )
 
 
@@ -302,12 +308,7 @@ def _check_new_run(run_config, directory, is_chief):
         )
     directory.check_free()
     if is_chief:
-        print_faults(
-            run_config.model,
-            run_config.whole_splits,
-            options,
-            is_dataset=run_config.dataset != "files",
-        )
+        print_faults(run_config)
 
 
 def check_same_run(directory: ModelDirectory, config: dict[str, Any]) -> None:
@@ -317,7 +318,8 @@ def check_same_run(directory: ModelDirectory, config: dict[str, Any]) -> None:
     """
     was = directory.config()
     may_change = set()
-    if all(was["options"].get(name, DEFAULTS[name]) == DEFAULTS[name] for name in _OF_MIXTURES):
+    is_plain = all(was["options"].get(n, DEFAULTS[n]) == DEFAULTS[n] for n in _OF_MIXTURES)
+    if is_plain and was["training_text"] == config["training_text"]:
         may_change.add("corpus_lines")
     if config.get("init_weights") is None:  # The run has weights of its own.
         may_change.add("init_weights")

@@ -103,6 +103,8 @@ def test_an_export_is_published(trained):
     [
         (lambda: nmt_zoo.load("nowhere"), "nowhere"),
         (lambda: nmt_zoo.train("nope", model_dir="nowhere"), "unknown model 'nope'"),
+        (lambda: nmt_zoo.train("transformer", model_dir="x"), r"did you mean transformer_tiny\?"),
+        (lambda: nmt_zoo.train(dataset="wmt14_en_de"), "give --model_dir, such as runs/x"),
         (lambda: nmt_zoo.train("ibm1", model_dir="nowhere", nothing=1), "nothing"),
         (lambda: nmt_zoo.align(["a"], []), "1 source lines and 0 target lines"),
         (lambda: nmt_zoo.align(["a"], ["b"], model="ibm9"), "expected one of ibm1"),

@@ -271,23 +271,21 @@ def open_text(
     return kind.open(splits, options)
 
 
-def print_faults(
-    preset: str, splits: dict[str, Any], options: dict[str, Any], *, is_dataset: bool
-) -> None:
-    """Prints what looks wrong with the text of a new run.
+def print_faults(run_config: Any) -> None:
+    """Prints what looks wrong with the text of a new run, a `training.setup.RunConfig`.
 
-    `splits` is {"train": `Split`, ...}; "valid" and "test" are compared with it, if there are any.
-    `is_dataset` says whether it is a published corpus.
+    Validation and test text are compared with the training text, if there are any.
     """
-    reads_source = models.model_class(preset).reads_source
+    reads_source = models.model_class(run_config.model).reads_source
+    options = run_config.options
     texts = {
         name: open_split(split) if reads_source else (open_target(split),)
-        for name, split in splits.items()
+        for name, split in run_config.whole_splits.items()
     }
     held_out = {long: texts[n] for n, long in _HELD_OUT.items() if n in texts}
     how = {
         # In a text of several languages, a side is in more than one.
-        "own": not (is_dataset or options["target_languages"]),
+        "own": run_config.dataset == "files" and not options["target_languages"],
         "in_documents": options["context_sentences"] > 0,
     }
     for line in text_warnings(texts["train"], held_out, **how):

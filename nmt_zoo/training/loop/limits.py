@@ -93,9 +93,9 @@ class Limits:
             for name in ("max_steps", "max_epochs", "max_minutes", "patience", "keep_best_by")
         )
         reasons = {
-            f"{steps:,} steps": 0 < steps <= self.state["step"],
-            f"{epochs} epochs": 0 < epochs <= self.state["epoch"],
-            f"{minutes:g} minutes": is_late,
+            f"--max_steps={steps}": 0 < steps <= self.state["step"],
+            f"--max_epochs={epochs}": 0 < epochs <= self.state["epoch"],
+            f"--max_minutes={minutes:g}": is_late,
             f"no better {criterion} in {patience} validations": 0
             < patience
             <= self.state["evaluations_since_best"],

@@ -1,24 +1,21 @@
 """The plan of a training run: where its options come from, its batches, time and memory."""
 
-import time
 from collections.abc import Iterator
 
 import numpy as np
 
-from nmt_zoo.common.memory import in_words
 from nmt_zoo.data_pipeline.batching import largest_shape
 from nmt_zoo.data_pipeline.pipeline import dataset_of, describe
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.training import pace
 from nmt_zoo.training.corpus.epochs import Epochs
 from nmt_zoo.training.reports import memory
-from nmt_zoo.training.setup import Run
+from nmt_zoo.training.setup import Run, RunConfig
 
-_TIMED = 3.0  # Seconds that a plan spends on timing the pipeline, and updates.
-_BYTES_PER_PARAMETER = 16  # Weight, gradient and the two moments of Adam, float32.
+_TIMED = 3.0  # Seconds that a plan spends on timing updates.
 
 
-def report(epochs: Epochs, tokenizer: Tokenizer, num_parameters: int) -> Iterator[str]:
+def report(epochs: Epochs, tokenizer: Tokenizer) -> Iterator[str]:
     """Describes the first epoch of training in batches by gradient, in lines for people."""
     corpus, plan = epochs.corpus_of(0), epochs.first
     yield from describe(corpus, tokenizer, epochs.batching, plan)
@@ -26,17 +23,6 @@ def report(epochs: Epochs, tokenizer: Tokenizer, num_parameters: int) -> Iterato
     yield from _shapes(plan, plan.padded_shapes(*lengths))
     largest = largest_shape(plan, *lengths)
     yield "largest batch: {:,} rows of {:,} source and {:,} target tokens".format(*largest)
-    ids = sum(array.nbytes for side in corpus for array in side)
-    planning = plan.rows.nbytes * 8  # Lengths, their order, and copies while they are sorted.
-    yield (
-        f"memory of the host: {in_words(ids)} mapped from files, {in_words(planning)} to plan an "
-        "epoch"
-    )
-    yield (
-        f"memory of the device: {in_words(num_parameters * _BYTES_PER_PARAMETER)} for weights, "
-        "gradients and Adam; the activations of the layers come on top"
-    )
-    yield _rate(corpus, plan)
     yield from _examples(corpus, tokenizer, plan)
 
 
@@ -48,22 +34,6 @@ def _shapes(plan, shapes):
     yield f"shapes: {len(sizes)}, as rows x source tokens x target tokens: batches"
     for (rows, source, target), count in zip(sizes, counts, strict=True):
         yield f"    {rows:,} x {source} x {target}: {count:,}"
-
-
-def _rate(corpus, plan):
-    start, took, count = time.monotonic(), 0.0, 0
-    for batch in dataset_of(corpus, plan):
-        count += 1
-        batch["target_ids"].shape  # noqa: B018 - a batch is there once its shape is
-        took = time.monotonic() - start
-        if took > _TIMED:
-            break
-    rows = plan.rows[: plan.batch_sizes[:count].sum()]
-    tokens = corpus.target.lengths[rows].sum(dtype=np.int64)
-    return (
-        f"the pipeline alone: {tokens / took:,.0f} target tokens/s "
-        f"({count:,} batches in {took:.1f} s)"
-    )
 
 
 def _examples(corpus, tokenizer, plan):
@@ -78,14 +48,19 @@ def _examples(corpus, tokenizer, plan):
             yield f"      {' '.join(vocabulary.pieces(ids))}"
 
 
+def tables(config: RunConfig) -> Iterator[str]:
+    """Yields the options and the settings of a run, with their sources."""
+    for title, values in (("option", config.options), ("setting", config.settings)):
+        yield from values.table(title)
+        yield ""
+
+
 def lines_of(run: Run) -> Iterator[str]:
     """Yields a table of the run's options and settings, and what its first epoch is like.
 
     An update is tried, for the time and memory that it takes.
     """
-    for title, values in (("option", run.options), ("setting", run.run_config.settings)):
-        yield from values.table(title)
-        yield ""
+    yield from tables(run.run_config)
     epochs = run.epochs
     corpus = epochs.corpus_of(0)
     if not run.way.takes_batches:
@@ -93,8 +68,7 @@ def lines_of(run: Run) -> Iterator[str]:
         yield from _examples(corpus, run.tokenizer, epochs.first)
         return
     way = pace.on_trial(run)
-    count = way.model.count_params()
-    yield from report(epochs, run.tokenizer, count)
+    yield from report(epochs, run.tokenizer)
     batches, accumulate_steps = dataset_of(corpus, epochs.first), run.options["accumulate_steps"]
     seconds = pace.time_updates(way, batches, accumulate_steps, _TIMED)
     epoch = seconds * epochs.num_updates(accumulate_steps)

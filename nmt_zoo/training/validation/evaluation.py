@@ -29,13 +29,15 @@ class Evaluation(NamedTuple):
     # Exp of the negative log-likelihood a token, without label smoothing. If it is not finite, the
     # model has diverged, and nothing was translated.
     perplexity: float
-    bleu: float | None  # sacreBLEU of greedy translations, 0 to 100; None if no line was translated
+    # sacreBLEU of translations with a beam of 1, 0 to 100; None if no line was translated.
+    bleu: float | None
     samples: list  # list of (source, reference, translation)
     # Of the first sample: (`[T, S]` weights, source pieces, target pieces); None if there is no
     # sample, it is too long for a picture, or the model does not align words.
     attention: tuple | None = None
     # The name and the scores of each text, if there are several.
     texts: tuple[tuple[str, "Evaluation"], ...] = ()
+    is_judged: bool = True  # by the perplexity; else BLEU alone is printed, if it is known
 
     @property
     def is_finite(self) -> bool:
@@ -49,8 +51,10 @@ class Evaluation(NamedTuple):
     def __str__(self):
         if not self.is_finite:
             return "valid perplexity is not finite"
-        bleu = "" if self.bleu is None else f", BLEU {self.bleu:.2f} (greedy)"
-        return f"valid perplexity {self.perplexity:.2f}{bleu}"
+        bleu = "" if self.bleu is None else f"BLEU {self.bleu:.2f}"
+        if bleu and not self.is_judged:
+            return f"valid {bleu}"
+        return f"valid perplexity {self.perplexity:.2f}" + (f", {bleu}" if bleu else "")
 
     def all_figures(self) -> dict[str, float]:
         """Returns the `figures`, and those of each text with its name before them."""
@@ -143,6 +147,7 @@ class Evaluator:
             bleu = self._bleu([line for line, of in named if of == name])
             texts.append((name, Evaluation(perplexity(nll / tokens), bleu, [])))
         return whole._replace(
+            is_judged=self.way.judged_by_perplexity,
             bleu=self._bleu(translated),
             samples=translated[: self.num_samples],
             attention=attention,

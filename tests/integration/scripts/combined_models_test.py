@@ -91,7 +91,7 @@ def test_the_same_command_again_changes_nothing(language, folder, text, corpus, 
     train(folder, "language", *flags, vocabulary, "--set=order=2", refusal="order was 3, is 2")
     train(folder, "language", *flags, "--vocab_file=x", refusal="vocab_file was")
     other = f"--valid_target={text / 'train.target'}"
-    train(folder, "language", *flags, vocabulary, other, refusal="validation_text was")
+    train(folder, "language", *flags, vocabulary, other, refusal="another validation text")
 
 
 def test_what_was_stopped_half_way_is_made_again_and_files_are_one_text(folder, text, corpus):

@@ -48,7 +48,7 @@ def test_a_teacher_of_weight_0_changes_no_bit_and_may_not_change(folder, corpus,
     train(folder, "weightless", *flags, "--max_steps=2")
     assert_equal(folder, "weightless", "first", step=2)
     shutil.copy(folder / "second/best.npz", folder / "changing/best.npz")
-    refusal = "holds a run with other settings: teacher_weights was"
+    refusal = "holds a run with other settings: another teacher weights"
     train(folder, "weightless", *flags, "--max_steps=3", refusal=refusal)
 
 

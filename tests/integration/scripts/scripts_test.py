@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -60,8 +61,6 @@ def test_dry_run_prints_the_plan_of_a_mixture_and_makes_no_run(folder, corpus):
         "training pairs: 400, an epoch has 100 of 200 and 300 of 200",
         "dropped: 0 with an empty side",
         "pace: about 1 updates at most (--max_minutes=0.001 at ",
-        "the pipeline alone:",
-        "memory of the device:",
         "memory is enough for batches of",
         "    --max_steps=70 takes about ",
         "    --max_minutes=0.001 is time for about ",
@@ -105,9 +104,9 @@ def test_what_does_not_fit_the_run_of_a_directory_is_refused(transformer, text, 
     done = refused("learning_rate was 0.01, is 0.5", "--learning_rate=0.5", "--seed=9")
     assert "seed was 1, is 9" in done.err
     refused("num_heads was 2, is 4", "--set=num_heads=4")
-    refused("training_text was", *corpus_flags(tmp_path, train=199)[:2])
-    done = refused("validation_text was", *corpus_flags(tmp_path, valid=19)[2:])
-    assert "training_text" not in done.err
+    refused("another training text", *corpus_flags(tmp_path, train=199)[:2])
+    done = refused("another validation text", *corpus_flags(tmp_path, valid=19)[2:])
+    assert "training text" not in done.err
     directory = ModelDirectory(transformer)
     directory.lock.acquire()
     refused(f"{transformer}: another run is under way")
@@ -438,9 +437,22 @@ def test_a_handful_of_sentences_are_all_for_training(tmp_path):
 @eagerly
 def test_faults_of_a_text_are_named_where_a_run_begins(folder, corpus):
     same = [flag.replace("train", "valid", 1) for flag in corpus[:2]]
-    for flags, count in ((["--dry_run"], 1), (["--max_steps=1"], 1), (["--max_steps=1"], 0)):
-        done = train(folder, "overlap", *corpus, *same, "--model=ibm1", "--bleu_lines=0", *flags)
+    cases = [(f"--model={name}", "--dry_run", 1) for name in ("phrase_based", "ibm1")]
+    for *flags, count in (*cases, ("--max_steps=1", 1), ("--max_steps=1", 0)):
+        done = train(folder, "overlap", *corpus, *same, "--model=ibm1", *flags)
         assert done.out.count("validation sources are in the training text, too") == count
+
+
+def test_text_of_ones_own_never_meets_the_run_of_the_demo(
+    transformer, corpus, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(transformer, "runs/demo")
+    flags = [*corpus, "--model=phrase_based"]
+    run_script("train", flags, refusal="give --model_dir, such as runs/x")
+    done = run_script("train", [*flags, "--dry_run"])
+    assert "the whole text: there are no steps to plan" in done.out
+    assert re.search("^bleu_lines +2000 +way of training$", done.out, re.M)
 
 
 @eagerly

@@ -71,7 +71,7 @@ def test_a_guide_is_another_head_of_the_same_text_and_stays_the_same(
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     flags = [*corpus, *QUICK, *OPTIONS, guide, "--max_steps=10"]
-    train(folder, "whole", *flags, refusal="guide_weights was")
+    train(folder, "whole", *flags, refusal="another guide weights")
     path.write_bytes(whole)
 
 
@@ -158,7 +158,7 @@ def test_a_run_starts_from_whole_weights_and_only_from_those_it_began_with(
     directory = ModelDirectory(parent)
     weights, state = directory.read_best()
     directory.write_best({name: weight + 1 for name, weight in weights.items()}, state)
-    train(folder, "child", *flags, "--max_steps=1", refusal="init_weights was")
+    train(folder, "child", *flags, "--max_steps=1", refusal="another init weights")
     shutil.rmtree(child / "checkpoints", ignore_errors=True)
     checkpoints.rename(child / "checkpoints")
     shutil.rmtree(parent)  # A run that has begun goes on without its parent.

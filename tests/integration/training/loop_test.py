@@ -571,7 +571,7 @@ def test_best_npz_is_only_replaced_by_what_is_better_than_what_it_holds(finished
     run.run()
     assert finished.best_path.read_bytes() == kept
     assert run.state["best_perplexity"] == 6.9 and run.state["evaluations_since_best"] == 0
-    assert "(greedy); best.npz holds a better model (3.00)" in capsys.readouterr().err
+    assert "; best.npz holds a better model (3.00)" in capsys.readouterr().err
     trainer(finished, corpus, [2.9, 9], max_steps=20).run()
     assert read_archive(finished.best_path)[1]["step"] == 20
     assert [r["step"] for r in records(finished, "valid")] == [4, 8, 12, 16, 20]

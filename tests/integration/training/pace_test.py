@@ -62,6 +62,7 @@ def test_flags_and_the_recipes_of_corpora_and_counts_stay():
     given = {"warmup_steps": 777, "eval_every_steps": 3, "bleu_lines": 0}
     assert set(chosen(10, 40, **given)) == {"save_every_steps"}
     assert not pace.undecided(options_of("transformer_tiny", "demo", {}))
+    assert pace.undecided(options_of("ibm1_factored", "demo", {"max_minutes": 1.0}))
     assert not pace.undecided(options_of("ibm1", "files", {}))
     by_gradient = options_of("ibm1", "files", {"update": "gradient"})
     assert pace.undecided(by_gradient) == list(pace.NAMES)

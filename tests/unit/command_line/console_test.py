@@ -23,6 +23,10 @@ from tests.running import ROOT, attempt
 BAD_FLAGS = {
     "train": {
         "--max_stepz=3": "--max_stepz: there is no such flag; did you mean --max_steps?",
+        "--dropout=0.3": "did you mean --set dropout=0.3? In Python: settings={'dropout': 0.3}",
+        "--batch_size=9": "did you mean --max_tokens_per_batch or --max_sentences_per_batch?",
+        "--hidden_size=9": "did you mean --set width=128?",
+        "--momentum=1": "--momentum: there is no such flag; --help lists all",
         "--max_steps=many": "--max_steps=many: expected a whole number from 0 to 2147483647",
         "--max_steps=1.5": "--max_steps=1.5: expected a whole number from 0 to",
         "--max_steps=-1": "--max_steps=-1: expected a whole number from 0 to",
@@ -44,6 +48,7 @@ BAD_FLAGS = {
         "stray": "unexpected argument 'stray'",
     },
     "translate": {
+        "--alpha=1": "--alpha: there is no such flag; did you mean --length_penalty?",
         "--length_penalty=1e30": "--length_penalty=1e30: expected a number from 0 to 10",
         "--beam_size=nan": "--beam_size=nan: expected a whole number from 1 to 1000, found nan",
         "--n_best=0": "--n_best=0: expected a whole number from 1",
@@ -111,10 +116,10 @@ def _raises(error):
     [
         (UserError("a\nb\x1b[31m"), r"error: a\nb\x1b[31m"),
         (PermissionError(13, "Permission denied", "/x/y"), "error: /x/y: Permission denied; check"),
-        (MemoryError(), "error: not enough memory; use a computer"),
+        (MemoryError(), "error: not enough memory; give fewer and shorter lines, or use a smaller"),
         (
             tf.errors.ResourceExhaustedError(None, None, "OOM: tensor with shape[1,4,9] and"),
-            "error: not enough memory, for a tensor of shape[1,4,9]; use",
+            "error: not enough memory, for a tensor of shape[1,4,9]; give",
         ),
         (RecursionError(), "error: a value or file is nested too deeply"),
     ],
@@ -156,12 +161,10 @@ def _broken(pipe=False):
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
-        ("train", "--max_tokens_per_batch, or make the model smaller with --set, in a new --model"),
-        ("translate", "lower --batch_size or --beam_size, or give fewer lines at a time, without"),
-        ("align", "not enough memory; give fewer lines at a time, without the longest"),
-        ("visualize_attention", "not enough memory; give fewer lines at a time"),
-        ("export", "lower --beam_size, or use a computer with more"),
-        ("serve", "lower --max_lines or --beam_size, or use a computer with more"),
+        ("train", "lower --max_tokens_per_batch, give fewer and shorter lines, or use a smaller"),
+        ("translate", "lower --batch_size or --beam_size, give fewer and shorter lines, or"),
+        ("align", "not enough memory; give fewer and shorter lines, or use a smaller model"),
+        ("export", "lower --beam_size, give fewer"),
     ],
 )
 def test_advice_on_memory_names_flags_of_the_script(script, expected, capsys, monkeypatch):

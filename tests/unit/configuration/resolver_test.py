@@ -172,6 +172,13 @@ def test_larger_texts_get_larger_models_and_vocabularies_and_less_dropout():
         expected = "phrase_based" if words else "lstm_lexical"
         assert recipes.preset("files", tokens, of_words=words) == expected
     assert recipes.preset("files", 3000, 8.0, of_words=True) == "phrase_based"
+    for tokens, minutes, words, expected in (
+        (222_000, 5.0, True, "phrase_based"),
+        *((222_000, minutes, True, "transformer_tiny") for minutes in (0.0, 0.5, 20.0)),
+        (222_000, 5.0, False, "transformer_tiny"),
+        (1_000_001, 5.0, True, "transformer_tiny"),
+    ):
+        assert recipes.preset("files", tokens, minutes, of_words=words) == expected
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import tensorflow as tf
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import VOCABULARY
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
-from nmt_zoo.model_directory.combined_models import check_same_tokenizer, load_models
+from nmt_zoo.model_directory.combined_models import check_same_tokenizer, load_models, require_steps
 from nmt_zoo.model_directory.directory import model_directories
 from nmt_zoo.training import fine_tuning
 from nmt_zoo.training.ways.gradient.losses import logits_of
@@ -52,6 +52,7 @@ def make_teacher(options: dict[str, Any]) -> Teacher | None:
     if not (options["teacher"] and options["teacher_weight"]):
         return None
     model, *_ = load_models(model_directories(options["teacher"]))
+    require_steps(model, f"--teacher={options['teacher']} cannot be learned from")
     return Teacher(model, options["teacher_weight"])
 
 

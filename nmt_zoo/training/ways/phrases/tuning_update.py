@@ -80,8 +80,8 @@ class Tuning(WayOfTraining):
         num_lines = min(len(run.text.valid[0]), run.options["bleu_lines"])
         return [
             f"vocabularies ({run.tokenizer.kind}): {sizes[0]:,} and {sizes[1]:,} entries",
-            f"feature weights are tuned on {num_lines:,} validation lines; the perplexity is that "
-            "of the language model, which stays as it is",
+            f"feature weights are tuned on {num_lines:,} validation lines; the valid perplexity is "
+            "that of the language model, which stays as it is",
         ]
 
     def step(self, _: Any) -> dict[str, tuple]:

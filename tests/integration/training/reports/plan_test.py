@@ -31,18 +31,16 @@ def test_plan_says_what_an_epoch_is(corpus, tokenizer, pad_to_bucket):
     longest = int(max(side.lengths.max() for side in corpus))
     batching = Batching(BUDGET, longest=longest if pad_to_bucket else 0)
     epochs = Epochs(corpus, batching, seed=1)
-    text = "\n".join(report(epochs, tokenizer, num_parameters=10**9))
+    text = "\n".join(report(epochs, tokenizer))
     assert "training pairs: 220" in text
     assert f"batches per epoch: {epochs.first.batch_sizes.size}" in text
-    assert "memory of the device: 16.00 GB" in text
-    assert re.search(r"the pipeline alone: [\d,]+ target tokens/s", text)
     assert re.search(r"largest batch: \d+ rows of \d+ source and \d+ target tokens", text)
     counts = [int(count) for count in re.findall(r"^    \d+ x \d+ x \d+: (\d+)$", text, re.M)]
     assert sum(counts) == (epochs.first.batch_sizes.size if pad_to_bucket else 0)
 
 
 def test_examples_are_pairs_of_the_text(corpus, tokenizer):
-    text = "\n".join(report(Epochs(corpus, Batching(BUDGET), seed=1), tokenizer, num_parameters=1))
+    text = "\n".join(report(Epochs(corpus, Batching(BUDGET), seed=1), tokenizer))
     examples = re.findall(r"^pair (\d+):\n    (.*)\n      (.*)\n    (.*)\n", text, re.M)
     assert len(examples) == 3
     for number, source, pieces, target in examples:
@@ -52,7 +50,7 @@ def test_examples_are_pairs_of_the_text(corpus, tokenizer):
 
 def test_mixture_is_named(corpus, tokenizer):
     batching = Batching(BUDGET, mixture=mixture([20, 200], "1,1"))
-    lines = report(Epochs(corpus, batching, seed=1), tokenizer, num_parameters=1)
+    lines = report(Epochs(corpus, batching, seed=1), tokenizer)
     assert "an epoch has 110 of 20 and 110 of 200" in next(lines)
 
 
