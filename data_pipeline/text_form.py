@@ -32,6 +32,7 @@ MARKS = 3 * (
     (rf"([^ .{JOINER}])(\.+)( |$)", rf"\1 {JOINER}\2\3"),
     (f"(^| )({_OPENING})({_BESIDE})", rf"\1\2{JOINER} \3"),
 )
+FIRST = 1000  # Lines of a text that show whether it is tokenised.
 _MANY, _SOME = 100, 10  # Lines that end in " ." and make a text look tokenised.
 _VISIBLE = re.compile(f"[^{SPACES}{INVISIBLE}]")
 

@@ -142,8 +142,7 @@ def train_tokenizer(
             WordVocabulary.train(lines, vocab_size, min_word_count, form)
             for lines in (source_lines, target_lines)
         ]
-        split = [name for name, side in zip(SIDES, sides, strict=True) if side.style == JOINER]
-        if split:
+        if split := [n for n, side in zip(SIDES, sides, strict=True) if side.style == JOINER]:
             print(f"{' and '.join(split)}: marks are split from words, and joined again")
         return Tokenizer(kind, *sides)
     if kind == "pretokenized":

@@ -20,6 +20,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath, atomic_path, read_bytes, read_lines, write_lines
 from nmt_zoo.data_pipeline.lines import AnyLines
 from nmt_zoo.data_pipeline.text_form import (
+    FIRST,
     JOINER,
     looks_tokenised,
     normalised,
@@ -45,7 +46,6 @@ JOINTS = {
     JOINER: (f"(?:^|{JOINER} | ){JOINER}|{JOINER}(?: |$)", ""),
     "word": ("", ""),
 }
-_FIRST = 1000  # Lines of a text that show whether it is tokenised.
 _WORD_BYTES = re.compile(rb"[^ ]+")  # In a normalised line.
 # In a list of words or pieces: those from elsewhere may have other spaces than ASCII's as pieces.
 _ENTRY = re.compile(r"[^ \t\n\r\f\v]+")
@@ -273,7 +273,7 @@ class WordVocabulary:
         A `vocab_size` of None is no limit. Text that does not look tokenised counts as parts of
         words. Raises UserError: no word is left.
         """
-        in_words = looks_tokenised([*itertools.islice(lines, _FIRST)])
+        in_words = looks_tokenised([*itertools.islice(lines, FIRST)])
         split = split_words if in_words else split_parts
         counts = collections.Counter(word for line in lines for word in split(line, form))
         for special in SPECIALS:

@@ -10,6 +10,7 @@ import numpy as np
 
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
+from nmt_zoo.data_pipeline.text_form import FIRST, JOINER, looks_tokenised, split_parts
 from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText
 from nmt_zoo.training.ways.expectation_maximisation.corpus_links import (
     CorpusLinks,
@@ -48,13 +49,23 @@ NULL = 0  # The number of the word NULL at the end of every sentence.
 
 
 def number_words(lines: Iterable[list[str]]) -> EncodedSide:
-    """Encodes the words of each line as numbers, with NULL at the end of every line."""
-    ids, lengths, numbers = array("i"), array("i"), {}
+    """Encodes the words of each line as numbers, with NULL at the end of every line.
+
+    In text that does not look tokenised, words count without the marks beside them.
+    """
+    ids, lengths, numbers, first, bare = array("i"), array("i"), {}, [], {}
     for words in lines:
+        if len(first) < FIRST:
+            first.append(" ".join(words))
         ids.extend([numbers.setdefault(word, len(numbers) + NULL + 1) for word in words])
         ids.append(NULL)
         lengths.append(len(words) + 1)
-    return EncodedSide(np.frombuffer(ids, np.int32), np.frombuffer(lengths, np.int32))
+    ids = np.frombuffer(ids, np.int32)
+    if not looks_tokenised(first):
+        plain = (next(p for p in split_parts(word) if JOINER not in p) for word in numbers)
+        merged = [NULL, *(bare.setdefault(part, len(bare) + NULL + 1) for part in plain)]
+        ids = np.array(merged, np.int32)[ids]
+    return EncodedSide(ids, np.frombuffer(lengths, np.int32))
 
 
 def align_text(

@@ -25,6 +25,13 @@ def test_train_py_trains_fertilities_as_align_py_does():
     assert recipe["model1_steps"] == recipe["hmm_steps"] == steps
 
 
+def test_words_of_raw_text_are_numbered_without_their_marks():
+    raw = [["(läuft", "l'eau", "..."], ["eau.", "läuft!", "..."]]
+    assert text_alignment.number_words(raw).ids.tolist() == [1, 2, 3, 0, 2, 1, 3, 0]
+    in_words = text_alignment.number_words([*raw, *[["a", "."]] * 10]).ids.tolist()
+    assert len({*in_words}) == 8  # Text that is tokenised keeps its words.
+
+
 @pytest.mark.parametrize("model", ["ibm2", "fertility"])
 def test_memory_grows_with_word_pairs_and_tokens_only(model, monkeypatch):
     """A text that is repeated has no other word pairs: of each sentence pair only tokens stay."""
