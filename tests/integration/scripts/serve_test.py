@@ -227,6 +227,7 @@ def test_the_page_is_accessible_translates_by_keyboard_and_shows_hostile_text_as
     assert find("#translation").text.split("\n")[0] == expected.split("\n")[0]
     find("summary").click()
     until(lambda: find("#explorer select"))
+    assert find("#which").is_displayed()
     find("#line option:last-child").click()
     until(lambda: "&amp;" in find("#explorer").get_attribute("textContent"))
     shown = find("#shown").get_attribute("textContent")
@@ -236,6 +237,8 @@ def test_the_page_is_accessible_translates_by_keyboard_and_shows_hostile_text_as
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
         assert violations(browser) == []
+    translate("one dog")
+    assert not find("#which").is_displayed()
     translate("dog " * 70)  # More tokens than are allowed.
     assert find("#status.error").text.startswith("Longer than the limit of 200 tokens")
     assert not find("#result").is_displayed()
