@@ -72,8 +72,8 @@ def widened(text: str) -> str:
 
 
 def shorten(token: str) -> str:
-    """Returns at most 40 printable characters of a token."""
-    token = printable(token)
+    """Returns at most 40 printable characters of a token; "▁", a heavy block, is a thin "_"."""
+    token = printable(token).replace("▁", "_")
     return token if len(token) <= _MAX_LENGTH else token[: _MAX_LENGTH - 1] + "…"
 
 
