@@ -22,6 +22,7 @@ class Limits:
     chooses: bool = False  # Whether the run ends with choices of a head or a length penalty.
     validation: float | None = None  # Duration of the last validation of this process.
     save: float = 0.0  # Duration of the last save.
+    step: float = 0.0  # Duration of the last step, if a step takes the whole text.
     late: bool = False  # Whether the time limit has been reached.
 
     @property
@@ -39,8 +40,8 @@ class Limits:
         return time.monotonic() - self._start
 
     def is_late(self) -> bool:
-        """Returns whether the run has to end, so that its end is within the limit, too."""
-        late = self._would_be_late(self.state["seconds"] + self.closing())
+        """Returns whether the run has to end: another long step and the end would be too late."""
+        late = self._would_be_late(self.state["seconds"] + self.step + self.closing())
         self.late = self.late or late
         return late
 

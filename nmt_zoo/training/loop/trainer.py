@@ -170,7 +170,8 @@ class Trainer:
             self._count()
             state["step"] += 1
             state["batch"] += len(group) * self.devices.num_replicas
-            state["seconds"] = self.limits.seconds()
+            seconds, state["seconds"] = state["seconds"], self.limits.seconds()
+            self.limits.step = 0.0 if self.way.takes_batches else state["seconds"] - seconds
             self.last_step = state["step"], group, values
             self.progress.update(1, **self.log.shown)
             if state["step"] % options["log_every_steps"] == 0:

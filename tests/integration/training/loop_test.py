@@ -267,7 +267,7 @@ def test_the_minutes_hold_the_start_and_the_end_of_a_run(directory, corpus, cloc
     began = clock[0] - 20
     run.run()
     # 7 seconds are left for the average.
-    assert (run.state["step"], run.reason) == (12, "1 minutes")
+    assert (run.state["step"], run.reason) == (12, "--max_minutes=1")
     assert clock[0] - began == 60
     run = make([9], 1.2)  # The 12 seconds more have passed before the first update.
     run.run()
@@ -276,6 +276,24 @@ def test_the_minutes_hold_the_start_and_the_end_of_a_run(directory, corpus, cloc
     run = make([], 1)  # The start alone takes too long to validate the average again.
     run.run()
     assert "no time is left to validate the average" in capsys.readouterr().err
+
+
+def test_a_step_over_the_whole_text_is_not_begun_if_it_would_end_too_late(directory, corpus, clock):
+    run = trainer(directory, corpus, [9], max_steps=0, max_minutes=1, more={"began": clock[0]})
+    run.way.takes_batches = False
+    run.way.step = lambda _: (clock.__setitem__(0, clock[0] + 25), {})[1]
+    run.run()
+    assert run.state["step"] == 2
+
+
+def test_a_run_below_1_bleu_ends_with_what_to_do(directory, corpus):
+    for step, bleu, expected in (
+        (1, 0.4, "no use yet; in a new --model_dir, give m"),
+        (2, 1.5, ""),
+    ):
+        run = trainer(directory, corpus, [(9 - step, bleu)], max_steps=step, warmup_steps=1)
+        run.run()
+        assert expected in (run.way.closing_line(run, step) or "") and bool(expected) == (step == 1)
 
 
 def test_a_run_whose_minutes_are_over_makes_no_more_updates(directory, corpus, clock):
