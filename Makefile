@@ -47,8 +47,8 @@ demo: .venv/run
 	@echo "learning curves   $(BIN)/tensorboard --logdir=$(DEMO)/tensorboard"
 	@echo
 	@echo "Try next:"
-	@echo "  echo 'The old farmer sees a small bird .' | $(BIN)/python translate.py --model_dir=$(DEMO)"
-	@echo "  $(BIN)/python visualize_attention.py --model_dir=$(DEMO) --source='We believe that the old man is happy .'"
+	@echo "  echo 'The old farmer sees a small bird.' | $(BIN)/python translate.py --model_dir=$(DEMO)"
+	@echo "  $(BIN)/python visualize_attention.py --model_dir=$(DEMO) --source='We believe that the old man is happy.'"
 	@echo "  and README.md, for a model of your own text"
 
 # The tour, run page by page, the manual and the interface of Python as a site in build/site. Without

@@ -23,7 +23,10 @@ class Included(NamedTuple):
 
 
 # Nine files: train, valid and test in .en and .de, and in .en-de their true alignments, "0-0 1-2".
-# A random bilingual grammar of this project made them: data_pipeline/demo/ at commit 4a72607.
+# A random bilingual grammar of this project made them: data_pipeline/demo/ at commit 4a72607. Then
+# marks were joined to the words before, which links count. As people type, the last 3,000 training
+# pairs are short, mostly questions; 1 in 20 has no last mark, 1 in 30 a small first letter; half of
+# the clauses after "and" have a comma, a quarter of "not" is n't.
 _DEMO_ARCHIVE = Path(__file__).with_name("demo.tar.xz")
 
 
@@ -56,8 +59,7 @@ def _of_wmt(folder, name, size, checksum, *copies):
     return RemoteFile(f"wmt14/{name}", tuple(f"{f}/{name}" for f in folders), size, checksum)
 
 
-# Sizes and checksums come from TensorFlow Datasets (wmt14_translate). The checksum of the test set
-# comes from sacreBLEU, which gives no size.
+# Sizes and checksums: TensorFlow Datasets (wmt14_translate); of the test set, sacreBLEU's checksum.
 _HUGGING_FACE = "https://huggingface.co/datasets/wmt"
 _EUROPARL = _of_wmt(
     "www.statmt.org/wmt13",
@@ -192,8 +194,7 @@ def _europarl10k(*languages):
     return Corpus(
         languages,
         **_of_table(_EUROPARL10K, ("train", "val", "test"), languages),
-        about="a sample of Europarl, lower-cased and tokenised, of a coursework of the University "
-        "of Edinburgh",
+        about="a sample of Europarl, lower-cased and tokenised, of a coursework",
         size="10,000 pairs, 500 and 500; 1.5 MB to download",
         licence="the repository names none; Europarl is free to use, as far as its makers know",
         citation="Koehn 2005, Europarl; the coursework NLU+ of the University of Edinburgh",
@@ -226,9 +227,8 @@ def _ted(*languages):
     )
 
 
-# The mirror of the files that nearly all papers use; the organisers' server is gone. We know of no
-# published checksum, so only HTTPS vouches for the file; the size is that of downloads in public
-# logs.
+# The mirror that nearly all papers use; the organisers' server is gone. No checksum is published,
+# so only HTTPS vouches for the file; its size is from public logs of downloads.
 _IWSLT14 = RemoteFile(
     "iwslt14/de-en.tgz",
     ("https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",),

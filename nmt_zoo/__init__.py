@@ -3,7 +3,7 @@
     import nmt_zoo
 
     model = nmt_zoo.train(model_dir="runs/x", train_source="a.en", train_target="a.de")
-    nmt_zoo.load("runs/x").translate(["A dog runs ."])
+    nmt_zoo.load("runs/x").translate(["A dog runs."])
     nmt_zoo.align(["a dog"], ["ein Hund"])
 
 `nmt_zoo/models` and `nmt_zoo/data_pipeline` are links to the folders at the top of a clone.

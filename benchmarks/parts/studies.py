@@ -168,7 +168,7 @@ STUDIES = {
     # train.py has a recipe for it.
     "demo": Study(
         *(_DEMO, "demo", "methods/demo"),
-        runs=_methods("--model=transformer_tiny"),
+        runs=_methods("--model=transformer_tiny", "--set=positions=sinusoidal"),
         search=("--beam_size=5",),
     ),
     "demo_alignment": _demo_alignment(),

@@ -101,7 +101,7 @@ print(inspect.getsource(WordAttention._scores))
 
 # %%
 model = nmt_zoo.train("attention_ibm2", model_dir=place / "positions", data_dir="runs/tour/data", max_minutes=1.5)
-model.attention("the old man sees a dog .")
+model.attention("the old man sees a dog.")
 
 # %% [markdown]
 # A stripe along the diagonal: the model has learnt that word order is mostly the same, and nothing about these words.

@@ -56,13 +56,13 @@ model = nmt_zoo.train(
 )
 
 # %%
-model.translate(["We believe that the old man is happy .", "The small dog sees a bird ."])
+model.translate(["We believe that the old man is happy.", "The small dog sees a bird."])
 
 # %% [markdown]
 # What its heads look at. A layer has several; some follow the words, some look at the end of the sentence, where they find nothing:
 
 # %%
-attention = model.attention("We believe that the old man is happy .")
+attention = model.attention("We believe that the old man is happy.")
 sorted(attention.maps)
 
 # %%
@@ -70,7 +70,7 @@ attention
 
 # %% [markdown]
 # A page to explore every layer and head, offline, from a shell: `python visualize_attention.py --model_dir=runs/tour/8/transformer
-# --source="We believe that the old man is happy ." --output=page.html`.
+# --source="We believe that the old man is happy." --output=page.html`.
 #
 # ## Against the others
 #

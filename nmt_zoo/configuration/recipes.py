@@ -226,9 +226,9 @@ MODEL_SETTINGS_BY_DATASET = {
     # A few passes over 24,000 pairs leave no time to overfit.
     "demo": {"dropout": 0.1},
 }
-_SHALLOW = {"num_encoder_layers": 2, "num_decoder_layers": 2}
+_SHALLOW = {"num_encoder_layers": 2, "num_decoder_layers": 2, "positions": "rotary"}
 MODEL_SETTINGS_BY_MODEL_AND_DATASET = {
-    # Its grammar is learned sooner by a shallower model that sees the text eight times.
+    # A shallower model learns its grammar sooner; rotary positions gain 3 BLEU (docs/studies).
     ("transformer_tiny", "demo"): _SHALLOW,
 }
 # For --max_minutes that allow few passes over the text.

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_lines
 from nmt_zoo.data_pipeline.datasets import prepare
 from nmt_zoo.data_pipeline.lines import open_joined, open_split
 
@@ -14,11 +15,21 @@ def test_the_demo_corpus_is_written_where_it_is_missing_or_another(tmp_path):
     splits = prepare("demo", tmp_path)
     paths = [splits[n].source.with_suffix(e) for n in splits for e in (".en", ".de", ".en-de")]
     whole = hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
-    assert whole == "faf71bece102fca93dbfe3184adc95fdc7ddb2bd44624e3e7835e4fda37f2178"
+    assert whole == "40b6b92dc2e30e7db80bd8f31dd5d97fe0d26eeb9151ee20598410055374c298"
     for path, before in zip(paths, [path.read_bytes() for path in paths], strict=True):
         path.write_bytes(before[:-1])
         prepare("demo", tmp_path)
         assert path.read_bytes() == before
+
+
+def test_marks_of_the_demo_corpus_are_joined_to_words_that_its_links_count(tmp_path):
+    for split in prepare("demo", tmp_path).values():
+        paths = (split.source, split.target, split.source.with_suffix(".en-de"))
+        for source, target, links in zip(*map(read_lines, paths), strict=True):
+            assert not re.search(r" \W", f"{source} {target} ")
+            sizes = len(source.split()), len(target.split())
+            for link in links.split():
+                assert all(int(i) < size for i, size in zip(link.split("-"), sizes, strict=True))
 
 
 @pytest.mark.parametrize(
