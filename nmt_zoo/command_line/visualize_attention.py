@@ -2,7 +2,6 @@
 
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.png
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.html
-    python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.npz
     python visualize_attention.py --model_dir=runs/x --input=test.en --output=attention.html
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --attention=tree
     python visualize_attention.py --model_dir=runs/x --heads=heads.png --input=test.en \\
@@ -10,8 +9,7 @@
     python visualize_attention.py --architecture=transformer_base --output=transformer.svg
     python visualize_attention.py --architecture=runs/x --output=x.svg
 
-The name of a picture ends in .png, .svg or .pdf; an .html is a page on which to explore attention;
-an .npz or .json has the weights as numbers.
+The name of a picture ends in .png, .svg or .pdf; an .html is a page on which to explore attention.
 """
 
 from nmt_zoo.common import process
@@ -43,7 +41,6 @@ from nmt_zoo.decoding.explorer.sentence import (
     write_page,
     write_pages,
 )
-from nmt_zoo.decoding.pictures import attention_numbers
 from nmt_zoo.decoding.pictures.architecture_pictures import (
     origin_of,
     save_architecture,
@@ -97,8 +94,7 @@ class Arguments(flag_values.Arguments):
     output: str = flag(
         _ONE,
         "attention.png",
-        "Picture to write, .png, .svg or .pdf; or a page to explore, .html; or a file for the "
-        "numbers of all maps, .npz or .json.",
+        "Picture to write, .png, .svg or .pdf; or a page to explore, .html.",
     )
     attention: str = flag(
         _ONE,
@@ -234,11 +230,7 @@ def translated(flags: Arguments, model: Any, tokenizer: Any, config: dict[str, A
 def draw_attention(flags: Arguments) -> None:
     """Draws the attention between a sentence and its translation; translates it if needed."""
     path = one_model_dir(flags)
-    as_numbers = flags.output.lower().endswith(attention_numbers.ENDINGS)
-    if as_numbers:
-        check_numbers(flags)
-    else:
-        console.check_picture("output", flags.output, (".html", *attention_numbers.ENDINGS))
+    console.check_picture("output", flags.output, (".html",))
     gold = gold_of(flags)
     model, tokenizer, config, name = load(flags, path, checks=True)
     ids, tokens, texts = translated(flags, model, tokenizer, config)
@@ -246,9 +238,6 @@ def draw_attention(flags: Arguments) -> None:
     if gold:
         maps, tokens = word_maps(maps, tokenizer, texts)
     with console.picture("output", flags.output):
-        if as_numbers:
-            attention_numbers.save_numbers(maps, *tokens, flags.output, model=name, gold=gold)
-            return
         merges = flags.merge_subwords and gold is None
         look = {"merge_subwords": merges, "gold": gold, "name": name, "texts": texts}
         look["alignment"] = model.alignment
@@ -272,16 +261,6 @@ def draw_tree(flags: Arguments) -> None:
     words = [side[:-1] for side in tokens]
     with console.picture("output", flags.output):
         save_tree(derivation.phrases, *words, flags.output, title=f"{name}: {texts[1]}")
-
-
-def check_numbers(flags: Arguments) -> None:
-    """Raises `UserError` if numbers cannot be written to --output or flags choose among them."""
-    for name in (*_CHOICE, "merge_subwords"):
-        if name in flags.given:
-            raise UserError(
-                f"--{name}: {flags.output} holds every map of the tokens; leave out --{name}"
-            )
-    check_writable(flags.output)
 
 
 def load_explorers(flags: Arguments) -> list[SentenceExplorer]:

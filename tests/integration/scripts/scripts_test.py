@@ -287,25 +287,6 @@ def test_all_heads_or_the_mean_of_words_are_drawn(transformer, tmp_path):
     assert heads == [["head 1", "head 2"], []]
 
 
-def test_attention_as_numbers_is_that_of_the_model(transformer, tmp_path):
-    sentences = "one dog runs", "eins Hund"
-    given = [f"--model_dir={transformer}", *map("--{}={}".format, ("source", "target"), sentences)]
-    for ending in ("npz", "json"):
-        run_script("visualize_attention", [*given, f"--output={tmp_path}/x.{ending}"])
-    model, tokenizer, _ = ModelDirectory(transformer).load()
-    ids = [v.encode([text]) for v, text in zip(tokenizer[1:], sentences, strict=True)]
-    maps = model.attention_maps(*(np.array(side, np.int32) for side in ids))
-    read = json.loads((tmp_path / "x.json").read_text("utf-8"))
-    with np.load(tmp_path / "x.npz") as arrays:
-        assert maps.keys() == read["maps"].keys() == {n for n in arrays.files if "/" in n}
-        for name, weights in maps.items():
-            np.testing.assert_array_equal(arrays[name], np.float32(read["maps"][name]))
-            np.testing.assert_allclose(arrays[name], weights[0], atol=1e-6)
-    assert read["source_tokens"] == tokenizer.source.pieces(ids[0][0])
-    assert read["target_tokens"] == tokenizer.target.pieces(ids[1][0])
-    run_script("visualize_attention", [*given, "--output=x.npz", "--layer=1"], refusal="--layer")
-
-
 def test_pages_to_explore_attention_are_made_of_a_sentence_and_of_a_text(transformer, tmp_path):
     both = [f"--model_dir={transformer}"] * 2
     page, index, text = tmp_path / "a.html", tmp_path / "b.html", tmp_path / "text.tsv"
