@@ -59,7 +59,7 @@ def _check(config, checks_model):
         _require(isinstance(value, kind), key, value, "a text" if kind is str else "an object")
     choices = f"one of {', '.join(KINDS)}"
     _require(config["tokenizer"] in KINDS, "tokenizer", config["tokenizer"], choices)
-    required, corpus_sizes = BUILT_IN, ()
+    required, corpus_sizes = BUILT_IN, None
     if checks_model:
         models.check_settings(config["model"], config["settings"])
         kind = models.model_class(config["model"])
@@ -94,7 +94,7 @@ def _is_model_directory(folder):
 
 
 def _check_sizes(config, names):
-    """Checks the sizes of the vocabularies and the model, which depend on the corpus."""
+    """Checks the sizes of the vocabularies, and those of the model (`names`; None: any)."""
     value = config.get("vocab_sizes", _MISSING)
     least = len(SPECIALS) + 1
     _require(
@@ -106,7 +106,7 @@ def _check_sizes(config, names):
     value = config.get("sizes", {})
     _require(
         isinstance(value, dict)
-        and all(name in names and _is_count(n) for name, n in value.items()),
+        and all((names is None or name in names) and _is_count(n) for name, n in value.items()),
         "sizes",
         value,
         f"whole numbers of {' and '.join(names)}" if names else "an empty object",

@@ -101,6 +101,7 @@ BAD = """
 --banned={words} -> --banned: this model does not
 --prefix={words} -> --prefix and --required: this model does not
 --required={words} -> --prefix and --required: this model does not
+--engine=ctranslate2 -> which CTranslate2 does not have; presets that it can run: transformer
 """
 
 

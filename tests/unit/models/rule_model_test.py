@@ -8,6 +8,7 @@ from nmt_zoo.models.phrases.table_decoder import EVERY
 from nmt_zoo.models.phrases.table_model import RuleModel
 from nmt_zoo.training.ways.phrases import rules as rule_tables
 from tests.unit.models.phrase_model_test import assert_best, filled_model, language_scores
+from tests.unit.models.phrase_model_test import random_model as random_phrase_model
 from tests.unit.training.expectation_maximisation.textbook import corpus_of
 from tests.unit.training.phrases.extraction_test import linked
 
@@ -169,15 +170,18 @@ def test_neighbours_in_a_batch_change_nothing():
         assert [one[:2] for one in alone] == [one[:2] for one in expected]
 
 
-def test_every_translation_can_be_explained_at_the_price_of_unknown_words():
-    model = random_model(2)
-    found = model.decoder().explain([4, 5, 4], [8, 8, 8, 8, 1, _EOS])
+@pytest.mark.parametrize("make", [random_model, random_phrase_model])
+def test_every_translation_can_be_explained_at_the_price_of_unknown_words(make):
+    decoder = make(2).decoder()
+    found = decoder.explain([4, 5, 4], [8, 8, 8, 8, 1, _EOS])
     assert found.ids == [8, 8, 8, 8, 1, _EOS]
     assert found.features[-1] < 0
     assert sorted(place for one in found.phrases for place in one.target) == [0, 1, 2, 3, 4]
     assert sorted(place for one in found.phrases for place in one.source) == [0, 1, 2]
-    assert model.decoder().explain([4, 5], []) is None
-    assert model.decoder().explain([], []).score == 0
+    for source, target in ([_BOS], [8] * 3), ([_BOS] * 3, [8]):  # No pair has this source word.
+        assert decoder.explain(source, target).features[-1] == -3
+    assert decoder.explain([4, 5], []) is None
+    assert decoder.explain([], []).score == 0
 
 
 def test_what_was_found_is_explained_and_every_word_belongs_to_one_rule_of_the_tree():

@@ -14,7 +14,7 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_token
 from tests.tiny import pairs
 from tests.unit.data_pipeline.small import rows_of
 
-SOURCE, TARGET = zip(*pairs(200), strict=True)
+SOURCE, TARGET = (tuple(f"{line} ." for line in side) for side in zip(*pairs(200), strict=True))
 QUOTED = ("“the” dog …",) * 50
 
 
@@ -48,6 +48,8 @@ def test_both_sides_change_by_the_same_characters_and_keep_all_others(tokenizer,
     for source, target, new_source, new_target in zip(SOURCE, TARGET, *found, strict=True):
         assert new_source != source
         assert added(source, new_source) == added(target, new_target)
+    both = zip(SOURCE, found[0], strict=True)  # Some have a string before the final stop.
+    assert any(new.startswith(old[:-1]) and new.endswith(" .") for old, new in both)
 
 
 def test_bytes_are_trained_and_characters_of_the_text_are_left_to_the_text(tokenizer, corpus):

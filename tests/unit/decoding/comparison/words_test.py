@@ -121,9 +121,10 @@ def test_copied_words_are_new_to_the_reference_text():
 
 def test_examples_are_where_systems_differ_and_shared_among_the_kinds():
     chrf = {"a": [90.0, 10.0, 50.0, 20.0], "b": [10.0, 80.0, 40.0, 20.0]}
-    found = examples(chrf, 6)
-    assert [places for _, places in found] == [[0, 2], [1], [3, 2]]
-    assert [places for _, places in examples(chrf, 1)] == [[0], [], []]
+    chrf["c"] = [20.0, 10.0, 45.0, 20.0]  # Never the best.
+    found = examples(chrf, 8)
+    assert [places for _, places in found] == [[0, 2], [1], [], [3, 2]]
+    assert [places for _, places in examples(chrf, 1)] == [[0], [], [], []]
     assert not any(places for _, places in examples(chrf, 0))
 
 

@@ -152,6 +152,8 @@ def sides_of(corpus):
 def test_a_small_text_is_aligned_as_a_person_would():
     found = text_alignment.align_text(sides_of(text_corpus()), threshold=0.5)
     assert [as_text(links) for links in found] == [[links for _, _, links in TEXT]]
+    (surer,) = text_alignment.align_text(sides_of(text_corpus()), threshold=1)
+    assert not surer.sources.size  # No mean of two probabilities is above 1.
     sides = sides_of(textbook.corpus_of([([], []), ([4], []), ([], [5])]))
     for links in text_alignment.align_text(sides, iterations=1):
         assert list(links) == [[], [], []]

@@ -29,6 +29,7 @@ def test_sentence_bleu_prefers_more_matches_and_the_right_length():
     counts = [counts_of(text.split(), reference) for text in texts]
     exact, short, long, one_wrong, reversed_ = tuning.sentence_bleu(np.array(counts))
     assert exact > max(short, long) > one_wrong > reversed_ > 0
+    assert exact == pytest.approx(np.exp(1 - 7 / 6))  # The reference counts one word more.
 
 
 def test_finds_weights_that_rank_as_the_score_does():
