@@ -6,7 +6,6 @@ import pytest
 from nmt_zoo.command_line import serve
 from nmt_zoo.common.files import read_lines, write_lines
 from nmt_zoo.decoding.alignment.links import read_alignments
-from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.decoding.unknowns import read_lexicon
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.metrics import read_records
@@ -84,13 +83,6 @@ def test_finds_several_different_translations_best_first(trained, preset):
     # Without jumps, rules translate words of one meaning in one way.
     assert len({text for text, _ in of_first}) == len(of_first) >= (4 if preset != "hiero" else 1)
     assert of_first == sorted(of_first, key=lambda pair: -pair[1])
-
-
-def test_neighbours_change_nothing(trained):
-    model, tokenizer, _ = ModelDirectory(trained).load()
-    together = Translator.of(model, tokenizer).translate(LINES)
-    alone = [Translator.of(model, tokenizer).translate([line])[0] for line in LINES]
-    assert together == alone
 
 
 BAD = """

@@ -160,8 +160,9 @@ def test_rules_are_found_wherever_they_match():
     assert found == expected
 
 
-def test_neighbours_in_a_batch_change_nothing():
-    model = random_model(4)
+@pytest.mark.parametrize("make", [random_model, random_phrase_model])
+def test_neighbours_in_a_batch_change_nothing(make):
+    model = make(4)
     sources = [random_source(seed, 1 + seed).tolist() for seed in range(8)]
     together = model.decoder().search([*sources, []], n_best=5, beam_size=20)
     assert together.pop() == []
