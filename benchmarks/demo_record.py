@@ -15,10 +15,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.parts.scripts import run, write_record
+from benchmarks.parts.scripts import run
 from nmt_zoo.command_line import console
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import read_lines
+from nmt_zoo.common.files import read_lines, write_json
 
 RUN = "runs/demo"
 RECORD = ROOT / "docs" / "results" / "demo_en_de_transformer_tiny.json"
@@ -34,7 +34,7 @@ def main(argv):
         raise UserError("chromium is not installed; on Debian, apt-get install chromium")
     record = json.loads((ROOT / RUN / "scores.json").read_text(encoding="utf-8"))
     origin = {"data": "demo corpus en-de, test", "command": ["make demo"]}
-    write_record(RECORD, {**record, **origin, "seeds": before.get("seeds", {})})
+    write_json(RECORD, {**record, **origin, "seeds": before.get("seeds", {})})
     shutil.copy(ROOT / RUN / "attention.png", ROOT / "docs" / "attention.png")
     sentence, page = read_lines(ROOT / "data" / "demo" / "test.en")[30], f"{RUN}/attention.html"
     shown = [f"--source={sentence}", f"--output={page}"]

@@ -28,10 +28,10 @@ process.start()  # Before anything imports TensorFlow.
 
 from absl import flags
 
-from benchmarks.parts.scripts import chosen, require, run, write_record
+from benchmarks.parts.scripts import chosen, require, run
 from benchmarks.parts.studies import STUDIES, Run, Study
 from nmt_zoo.command_line import console
-from nmt_zoo.common.files import read_lines, write_lines
+from nmt_zoo.common.files import read_lines, write_json, write_lines
 from nmt_zoo.data_pipeline import datasets
 from nmt_zoo.decoding.scores import corpus_scores
 from nmt_zoo.model_directory.directory import ModelDirectory
@@ -74,7 +74,7 @@ class Runner:
             folder = folder.with_name(name)
         path = Path("docs/results", self.study.results) / f"{folder.name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_record(path, record)
+        write_json(path, record)
 
     def directory(self, name: str, seeds: str) -> str:
         """Returns the model directory of a run."""

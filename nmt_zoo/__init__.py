@@ -11,9 +11,9 @@
 
 import importlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["UserError", "align", "load", "models", "register", "train"]
+__all__ = ["UserError", "align", "import_model", "load", "models", "register", "train"]
 
 for _name in ("models", "data_pipeline"):
     if not Path(__file__).with_name(_name).is_dir():
@@ -23,10 +23,19 @@ for _name in ("models", "data_pipeline"):
         )
 
 
-def __getattr__(name: str) -> Any:
-    """Imports a public name when it is first used: TensorFlow takes seconds to start."""
-    if name == "models":
-        return importlib.import_module("nmt_zoo.models")
-    if name in __all__:
-        return getattr(importlib.import_module("nmt_zoo.api"), name)
-    raise AttributeError(f"module 'nmt_zoo' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return __all__
+
+
+if TYPE_CHECKING:
+    from nmt_zoo import models
+    from nmt_zoo.api import UserError, align, import_model, load, register, train
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Imports a public name when it is first used: TensorFlow takes seconds to start."""
+        if name == "models":
+            return importlib.import_module("nmt_zoo.models")
+        if name in __all__:
+            return getattr(importlib.import_module("nmt_zoo.api"), name)
+        raise AttributeError(f"module 'nmt_zoo' has no attribute {name!r}")

@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt_zoo.common import process
-from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.errors import UserError, texts_of
 from nmt_zoo.common.files import write_lines
 from nmt_zoo.registry import register
 
 if TYPE_CHECKING:  # At run time, TensorFlow is imported by the functions that need it.
     from nmt_zoo.trained_model import TrainedModel
 
-__all__ = ["UserError", "align", "load", "register", "train"]
+__all__ = ["UserError", "align", "import_model", "load", "register", "train"]
 
 _TEXTS = ("train_source", "train_target", "valid_source", "valid_target")
-Links = list[list[tuple[int, int]]]
 
 
 def train(
@@ -48,11 +47,25 @@ def train(
     process.start_tensorflow()  # Before anything else imports it.
     from nmt_zoo.command_line.calls import call
 
-    for name in _TEXTS:
-        if isinstance(options.get(name), list | tuple):
-            options[name] = _file_of(options[name], Path(data_dir) / "lines")
+    for name in {*_TEXTS} & {*options}:
+        if not isinstance(options[name], str | os.PathLike | None):
+            options[name] = _file_of(options[name], name, Path(data_dir) / "lines")
     call("train", model=model, model_dir=model_dir, set=settings, data_dir=data_dir, **options)
     return load(model_dir or "runs/demo")
+
+
+def import_model(model: str, model_dir: str | os.PathLike, **options: Any) -> "TrainedModel":
+    """Makes a model directory of a public model, as import_model.py does, and opens it.
+
+    `model` is OWNER/NAME on Hugging Face's hub, or a folder with its files; `options` are further
+    flags of import_model.py, such as `target_language="de"`.
+    Raises UserError: the model cannot be downloaded or read, or the directory is not free.
+    """
+    process.start_tensorflow()
+    from nmt_zoo.command_line.calls import call
+
+    call("import_model", model=model, model_dir=model_dir, **options)
+    return load(model_dir)
 
 
 def load(
@@ -77,7 +90,7 @@ def align(
     model: str = "fertility",
     iterations: int | None = None,
     threshold: float | None = None,
-) -> Links:
+) -> list[list[tuple[int, int]]]:
     """Links the words of a text with those of its translation, by a model trained on this text.
 
     Both directions are trained to agree, as in align.py. Needs no TensorFlow. Returns for every
@@ -95,26 +108,24 @@ def align(
     from nmt_zoo.decoding.alignment.links import AGREED
     from nmt_zoo.training.ways.expectation_maximisation import text_alignment
 
-    if len(source_lines) != len(target_lines) or not source_lines:
-        raise UserError(
-            f"expected a translation of every line, found {len(source_lines):,} source lines and "
-            f"{len(target_lines):,} target lines"
-        )
+    lines = texts_of(source_lines=source_lines, target_lines=target_lines)
+    if not lines[0] or (iterations is not None and iterations < 1):
+        raise UserError("expected at least one line of each side, and at least one iteration")
     if model not in text_alignment.ITERATIONS:
         raise UserError(f"model={model!r}: expected one of {', '.join(text_alignment.ITERATIONS)}")
-    sides = [
-        text_alignment.number_words(map(split_words, lines))
-        for lines in (source_lines, target_lines)
-    ]
+    sides = [text_alignment.number_words(map(split_words, side)) for side in lines]
     if threshold is None:
         threshold = text_alignment.LIKELY if model == "fertility" else AGREED
     (links,) = text_alignment.align_text(sides, model, iterations, threshold=threshold)
     return [[(int(source), int(target)) for source, target in pair] for pair in links]
 
 
-def _file_of(lines: Sequence[str], folder: Path) -> Path:
+def _file_of(lines: Any, name: str, folder: Path) -> Path:
     """Writes lines into a file that is named by what it holds, so that a run can be resumed."""
-    path = folder / f"{zlib.crc32(chr(10).join(lines).encode()):08x}.txt"
-    folder.mkdir(parents=True, exist_ok=True)
+    (lines,) = texts_of(**{name: lines})
+    if not lines or any("\n" in line for line in lines):
+        raise UserError(f"{name}: expected at least one line, and no line feed in a line")
+    checksum, side = zlib.crc32("\n".join(lines).encode()), name.split("_")[1]
+    path = folder / f"{checksum:08x}.{side}"
     write_lines(path, lines)
     return path

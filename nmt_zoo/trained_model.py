@@ -1,62 +1,57 @@
 """A trained model in Python: translations, scores, alignments, pictures and exports."""
 
 import dataclasses
+import difflib
 import functools
 import html
 import os
-import tempfile
+import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nmt_zoo.common.errors import UserError
-from nmt_zoo.data_pipeline.text_form import split_words
+from nmt_zoo.command_line import translate
+from nmt_zoo.command_line.calls import call
+from nmt_zoo.common.errors import UserError, texts_of
 from nmt_zoo.decoding.alignment.aligner import Aligner
+from nmt_zoo.decoding.explorer.page import explorer_page, model_data
 from nmt_zoo.decoding.explorer.sentence import maps_of
 from nmt_zoo.decoding.pictures.attention_pictures import save_attention
 from nmt_zoo.decoding.scoring import Scorer
-from nmt_zoo.decoding.search.requests import usual_options
+from nmt_zoo.decoding.search.requests import FILES, OPTIONS
+from nmt_zoo.decoding.text.line_warnings import TranslationWarnings
 from nmt_zoo.decoding.text.training_text import TrainingText
-from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.combined_models import load_models
 from nmt_zoo.model_directory.directory import model_directories
 
 
 class Translations(list):
-    """Translations, a list of str; a notebook shows them as a table.
+    """Translations, a list of str; a notebook shows the first of them as a table.
 
-    There, a word of a translation shows the source words that it is linked with under the mouse.
     `sources` are the lines that were translated; `scores` are the log-probabilities of the
     translations, each divided by its length penalty.
     """
 
-    def __init__(self, hypotheses: list[Any], sources: list[str], model: "TrainedModel"):
+    def __init__(self, hypotheses: list[Any], sources: list[str]):
         super().__init__(translation.text for translation in hypotheses)
         self.sources = sources
         self.scores = [translation.score for translation in hypotheses]
-        self._model = model
 
     def _repr_html_(self) -> str:
-        links = [[] for _ in self]
-        if self._model.keras_model.has_alignment:
-            links = self._model.align(self.sources, self)
-        rows = zip(self.sources, self, links, strict=True)
-        return f"<table>{''.join(_row(*row) for row in rows)}</table>"
-
-
-def _row(source: str, target: str, links: list[tuple[int, int]]) -> str:
-    words, spans = split_words(source), []
-    for number, word in enumerate(split_words(target)):
-        linked = " ".join(words[i] for i, j in links if j == number)
-        spans.append(f'<span title="{html.escape(linked)}">{html.escape(word)}</span>')
-    return f"<tr><td>{html.escape(source)}</td><td>{' '.join(spans)}</td></tr>"
+        look = 'dir="auto" style="text-align: start; white-space: pre-line"'
+        rows = [("source", "translation", "score")]
+        rows += zip(self.sources, self, (f"{score:.2f}" for score in self.scores), strict=True)
+        lines = ["".join(f"<td {look}>{html.escape(x)}</td>" for x in row) for row in rows]
+        lines[0] = lines[0].replace("td", "th")
+        table = "".join(f"<tr>{line}</tr>" for line in lines[:21])  # With the head.
+        more = len(self) - 20
+        return f"<table>{table}</table>" + f"<p>... {more:,} more</p>" * (more > 0)
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class Attention:
-    """The attention between a sentence and its translation; a notebook shows it as a picture.
+    """The attention between a sentence and its translation; a notebook shows it as a page.
 
     `maps` has a name such as "decoder/0/cross" -> `[H, T, S]` float32, as `attention_maps`; the S
     `source_tokens` and T `target_tokens` are pieces with `</s>`; `texts` is (source, translation);
@@ -84,11 +79,14 @@ class Attention:
         except ValueError as error:
             raise UserError(str(error)) from None
 
-    def _repr_png_(self) -> bytes:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "attention.png"
-            self.save(path, advises=False)
-            return path.read_bytes()
+    def __repr__(self) -> str:
+        return f"<attention of {self.model}: {self.texts[1]!r} to {self.texts[0]!r}>"
+
+    def _repr_html_(self) -> str:
+        tokens = self.source_tokens, self.target_tokens
+        data = model_data(self.model, self.texts, tokens, self.maps)
+        page = html.escape(explorer_page({"models": [data]}, self.texts[0]))
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 40rem; border: 0"></iframe>'
 
 
 class TrainedModel:
@@ -105,6 +103,7 @@ class TrainedModel:
         self._directories = model_directories(self.model_dir)
         for directory in self._directories:
             directory.config()
+        self._training_text = TrainingText.read(self._directories[0].training_text_path)
 
     @functools.cached_property
     def _loaded(self) -> tuple[Any, Any, dict[str, Any]]:
@@ -126,33 +125,59 @@ class TrainedModel:
         return self._loaded[2]
 
     def translate(
-        self, lines: str | Sequence[str], *, beam_size: int = 4, **options: Any
+        self, lines: str | Sequence[str], *, beam_size: int | None = None, **options: Any
     ) -> Translations:
-        """Translates lines, or one sentence, as translate.py does.
+        """Translates lines, or one sentence, as translate.py does, with its warnings.
 
         A text of several lines is a document for a model that reads the sentences before a line.
-        `beam_size` is the number of hypotheses that the search keeps; 1 is greedy search. `options`
-        has further arguments of `decoding.translator.Translator`, such as `length_penalty`.
+        `beam_size` is the number of hypotheses that the search keeps; 1 is greedy search, None 4.
+        `options` are flags of translate.py, such as `length_penalty` or `split_sentences`.
         Raises UserError: an option that does not fit the model, or a line that it cannot translate.
         """
-        lines = [lines] if isinstance(lines, str) else list(lines)
+        (lines,) = texts_of(lines=lines)
         translator = self._once(self._translator, beam_size=beam_size, **options)
-        translator.check_known(lines, "the lines")
+        if not translator.options.unknowns:
+            translator.check_known(lines, "the lines")
+        translator.check_constraints(len(lines))
         hypotheses = [best for best, *_ in translator.translate(lines)]
         for number, best in enumerate(hypotheses, start=1):
             if best.problem:
                 raise UserError(f"line {number} cannot be translated: {best.problem}")
-        return Translations(hypotheses, lines, self)
+        noted = TranslationWarnings(
+            translator.options.max_input_tokens,
+            self.config["options"]["max_length"],
+            training_text=self._training_text,
+            split=translator.in_sentences,
+        )
+        ids = translator.tokenizer.source.encode(lines)
+        noted.add([translator.divided(line)[-1] for line in lines], ids, zip(hypotheses))
+        for warning in noted:
+            warnings.warn(warning, stacklevel=2)
+        return Translations(hypotheses, lines)
 
     def _translator(self, **options):
-        text = TrainingText.read(self._directories[0].training_text_path)
-        options = {**usual_options(self._directories, self._loaded, text), **options}
-        return Translator.of(self.keras_model, self.tokenizer, **options)
+        options = {name: value for name, value in options.items() if value is not None}
+        every = [*translate.Arguments.flags(), *OPTIONS]
+        known = {option.name: option for option in every if option.name in translate.OF_SEARCHES}
+        for name, value in options.items():
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1) or known
+                raise UserError(f"{name}: there is no such argument; is it {' or '.join(near)}?")
+            if not known[name].takes(value):
+                expected = known[name].expected(limited=True)
+                raise UserError(f"{name}: expected {expected}, found {repr(value)[:60]}")
+        usual = {"length_penalty": self.config["length_penalty"], "compile": "never"}
+        usual |= {"model_dir": self.model_dir, "given": frozenset(options)}
+        more = {o.name: options.pop(o.name) for o in OPTIONS if o.name in options}
+        flags = translate.Arguments(**{**usual, **options}, options=more)
+        translate.check_flags(flags)
+        models = translate.Models(*self._loaded, self._directories)
+        return translate.make_translator(flags, models, {}, self._training_text)
 
     def _once(self, make, *args, **options):
         """Makes something with options once, because its graph takes seconds to make."""
         key = make, repr(sorted(options.items()))
-        if key not in self._made:
+        if key not in self._made or {*FILES} & {*options}:  # Files may have changed.
             self._made[key] = make(*args, **options)
         return self._made[key]
 
@@ -161,9 +186,9 @@ class TrainedModel:
 
         Raises UserError: the numbers of lines differ, or a pair cannot be scored.
         """
-        _check_pairs(sources, targets)
+        sides = texts_of(sources=sources, targets=targets)
         scorer = self._once(Scorer, self.keras_model, self.tokenizer, name=self._name)
-        pairs = scorer.score(list(sources), list(targets))
+        pairs = scorer.score(*sides)
         for number, scored in enumerate(pairs, start=1):
             if scored.problem:
                 raise UserError(f"line {number} cannot be scored: {scored.problem}")
@@ -179,11 +204,11 @@ class TrainedModel:
         `Aligner.links`).
         Raises UserError: the numbers of lines differ, or the model cannot align.
         """
-        _check_pairs(sources, targets)
+        sides = texts_of(sources=sources, targets=targets)
         threshold = options.pop("threshold", None)
         parts = self.keras_model, self.tokenizer
         aligner = self._once(Aligner, *parts, name=self._name, **options)
-        return aligner.links(list(sources), list(targets), threshold=threshold)
+        return aligner.links(*sides, threshold=threshold)
 
     def attention(self, source: str, target: str | None = None) -> Attention:
         """Returns the attention between a sentence and its translation, to show or to save.
@@ -191,10 +216,10 @@ class TrainedModel:
         If `target` is None, the model translates the sentence.
         Raises UserError: the model has no attention, or cannot translate the sentence.
         """
-        target = self.translate(source)[0] if target is None else target
+        target = self.translate([source])[0] if target is None else target
         texts = source, target
         sides = self.tokenizer[1:]
-        ids = [side.encode([text])[0] for side, text in zip(sides, texts, strict=True)]
+        ids = [side.encode(*texts_of(text=[x]))[0] for side, x in zip(sides, texts, strict=True)]
         maps = maps_of(self.keras_model, *ids)
         if not maps:
             raise UserError(f"{self._name} has no attention, so there is nothing to draw")
@@ -209,8 +234,6 @@ class TrainedModel:
         of export.py, such as `format="ctranslate2"`.
         Raises UserError: the export cannot be written, or translates otherwise.
         """
-        from nmt_zoo.command_line.calls import call
-
         languages = dict(zip(("source_language", "target_language"), self._languages, strict=True))
         options = {"model_dir": self.model_dir, "export_dir": export_dir, **languages, **options}
         call("export", **options)
@@ -222,12 +245,3 @@ class TrainedModel:
     def __repr__(self) -> str:
         presets = "+".join(directory.config()["model"] for directory in self._directories)
         return f"<{presets} of {self.model_dir}>"  # Nothing is loaded, so a language model, too.
-
-
-def _check_pairs(sources: Sequence[str], targets: Sequence[str]) -> None:
-    """Raises `UserError` unless there is a translation of every line."""
-    if len(sources) != len(targets):
-        raise UserError(
-            f"expected a translation of every line, found {len(sources):,} source lines and "
-            f"{len(targets):,} target lines"
-        )

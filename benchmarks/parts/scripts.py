@@ -2,14 +2,13 @@
 
 import contextlib
 import importlib.util
-import json
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import check_writable, write_text
+from nmt_zoo.common.files import check_writable, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -51,9 +50,4 @@ def recorded(path):
         from nmt_zoo.command_line.machine import machine
 
         command = shlex.join(["python", *sys.argv])
-        write_record(path, {"machine": machine(), "command": command, **record})
-
-
-def write_record(path, record):
-    """Writes a dict to a JSON file."""
-    write_text(path, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+        write_json(path, {"machine": machine(), "command": command, **record})

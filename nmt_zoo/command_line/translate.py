@@ -325,6 +325,9 @@ _MODEL_FLAGS = ("model_dir", "channel_model", "export_dir", "source_language", "
 _MODEL_FLAGS += ("language_model", "language_model_weight")
 _SEARCH_FLAGS = ("beam_size", "length_penalty", "precision", "n_best")
 _COMMON = ("length_penalty", "batch_size", "max_input_tokens")  # Options of `Scorer` and others.
+# What Python can ask of a translation.
+OF_SEARCHES = ("beam_size", *_COMMON, "split_sentences", "long_lines", "replace_unknowns")
+OF_SEARCHES += ("compile", *(option.name for option in OPTIONS))
 
 
 def start_engine(args: Arguments) -> tuple[Arguments, list[Any], Any]:

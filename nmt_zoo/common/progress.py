@@ -4,16 +4,14 @@ import sys
 import time
 from typing import Any
 
-from tqdm.auto import tqdm
-
-_IN_NOTEBOOK = any(kind.__module__ == "tqdm.notebook" for kind in tqdm.__mro__)
+from tqdm import tqdm
 
 
 class Progress:
     """Shows the progress of long work on standard error: units done, rate and time left.
 
     `total` is None if unknown; `unit` is a plural; `initial` units were done before. Without a
-    terminal, a line is logged every `log_seconds`.
+    terminal, a line is logged every `log_seconds`. In a notebook, all is on standard output.
 
     Example:
         >>> with Progress("encoding", total=2, unit="lines") as progress:
@@ -31,13 +29,17 @@ class Progress:
         self.description = description
         self.unit = unit
         self.log_seconds = log_seconds
+        in_notebook = "ipykernel.zmqshell" in sys.modules
+        self.stream = sys.stdout if in_notebook else sys.stderr
         self.bar = tqdm(
             desc=description,
+            file=self.stream,
             total=total,
             unit=f" {unit}",
             initial=initial,
             dynamic_ncols=True,
-            disable=not (_IN_NOTEBOOK or sys.stderr.isatty()),
+            disable=not (in_notebook or sys.stderr.isatty()),
+            delay=1,  # seconds
         )
         self.total = total
         self.initial = self.done = initial
@@ -55,10 +57,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Prints a line without disturbing the bar."""
-        if self.bar.disable:
-            print(text, file=sys.stderr, flush=True)
-        else:
-            tqdm.write(text, file=sys.stderr)
+        tqdm.write(text, file=self.stream)
 
     def _log(self, fields):
         self.last_log = time.monotonic()

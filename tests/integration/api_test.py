@@ -1,5 +1,6 @@
 """The zoo from Python: train, load, translate, score, align, draw, export."""
 
+import html
 import re
 import subprocess
 import sys
@@ -50,6 +51,27 @@ def test_a_trained_model_translates_and_scores(trained):
     right, wrong = trained[0].score(SOURCES[:2], [TARGETS[0], TARGETS[2]])
     assert right > wrong
     assert trained[0].translate("a dog runs", beam_size=1) == TARGETS[:1]
+    assert len(trained[0].translate("a dog runs", sample=True, seed=3)) == 1
+
+
+def test_python_warns_as_the_script_does(trained):
+    with pytest.warns(UserWarning, match=r"small letters only: 1 of 2 \(line 2\)"):
+        trained[0].translate(["a dog runs", "A dog runs"])
+    # A document's lines are no sentences of one line.
+    assert trained[0].translate("a dog runs\na cat runs") == ["\n".join((TARGETS[0], TARGETS[3]))]
+
+
+def test_a_text_is_copied_from_lists(tmp_path):
+    lines = {side: ["a b", "b c"] * 20 for side in ("train_source", "train_target")}
+    model = nmt_zoo.train("ibm1", model_dir=tmp_path / "run", data_dir=tmp_path, **lines)
+    assert model.align(["a b c"], ["a b c"]) == [[(0, 0), (1, 1), (2, 2)]]
+
+
+def test_types_reach_the_programs_of_users(tmp_path):
+    (tmp_path / "user.py").write_text("import nmt_zoo\nnmt_zoo.load('x').transalte(['a'])\n")
+    command = Path(sys.executable).with_name("basedpyright"), tmp_path / "user.py"
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert 'Attribute "transalte" is unknown' in done.stdout
 
 
 def test_calls_with_other_options_have_a_search_of_their_own(trained):
@@ -69,6 +91,7 @@ def test_a_language_model_is_shown_although_it_does_not_translate(tmp_path):
         model.translate("ein Hund")
 
 
+@pytest.mark.filterwarnings("ignore:lines with characters that training never saw")
 def test_the_python_of_the_readme_runs(trained, monkeypatch, capsys):
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
     monkeypatch.chdir(trained[1])
@@ -77,14 +100,36 @@ def test_the_python_of_the_readme_runs(trained, monkeypatch, capsys):
     assert Path("attention.png").exists()
 
 
-def test_translations_and_attention_show_in_a_notebook(trained):
-    page = trained[0].translate(["a dog runs"])._repr_html_()
-    assert "<td>a dog runs</td>" in page and ">Hund</span>" in page
+def test_attention_is_a_page_a_picture_file_and_a_line(trained):
     attention = trained[0].attention("a dog runs")
     assert attention.texts == ("a dog runs", "ein Hund rennt")
-    assert attention._repr_png_()[:4] == b"\x89PNG"
+    page = html.unescape(re.search('srcdoc="([^"]*)"', attention._repr_html_())[1])
+    assert page.startswith("<!doctype html>") and '"text":"ein Hund rennt"' in page
     attention.save(trained[1] / "attention.svg", head="all")
     assert (trained[1] / "attention.svg").exists()
+    assert "'ein Hund rennt' to 'a dog runs'" in repr(attention)
+
+
+def test_a_notebook_shows_names_tables_bars_and_errors_in_a_line(trained):
+    manager = pytest.importorskip("jupyter_client.manager")
+    bar = "with Progress('encoding', 2, 'lines') as bar: bar.bar.delay = 0; bar.update(1)"
+
+    def run(code):
+        shown = []
+        client.execute_interactive(code, output_hook=shown.append, timeout=300)
+        return [m["content"] for m in shown if m["msg_type"] not in ("status", "execute_input")]
+
+    with manager.run_kernel(kernel_name="python3", cwd=ROOT) as client:
+        run(f"import nmt_zoo; model = nmt_zoo.load({str(trained[1] / 'run')!r})")
+        table = run("model.translate(['a dog runs <>'] * 22)")[-1]["data"]["text/html"]
+        (error,) = run("nmt_zoo.load('nowhere')")
+        names = client.complete("nmt_zoo.", 8, reply=True)["content"]["matches"]
+        lines = run(f"from nmt_zoo.common.progress import Progress\n{bar}")
+    assert table.count("<tr>") == 21 and "a dog runs &lt;&gt;</td>" in table and "2 more" in table
+    assert error["traceback"] == ["UserError: nowhere: no such model directory; train.py makes one"]
+    assert sorted(names) == sorted(nmt_zoo.__all__)
+    assert {line["name"] for line in lines} == {"stdout"}
+    assert "1/2" in "".join(line["text"] for line in lines)
 
 
 def test_links_are_positions_of_words(trained):
@@ -108,6 +153,10 @@ def test_an_export_is_published(trained):
         (lambda: nmt_zoo.train("ibm1", model_dir="nowhere", nothing=1), "nothing"),
         (lambda: nmt_zoo.align(["a"], []), "1 source lines and 0 target lines"),
         (lambda: nmt_zoo.align(["a"], ["b"], model="ibm9"), "expected one of ibm1"),
+        (lambda: nmt_zoo.align(["a", None], ["b", "c"]), "line 2: expected a text, found None"),
+        (lambda: nmt_zoo.train(train_source=[], train_target=[]), "at least one line"),
+        (lambda: nmt_zoo.train("ibm1", train_source=["a\nb"]), "no line feed"),
+        (lambda: nmt_zoo.import_model("x", "nowhere"), "no such folder, and no name such as"),
         (lambda: nmt_zoo.register(3), "expected a model, way of training"),
         (lambda: nmt_zoo.register(OPTIONS[0]), "already a training option 'update'"),
         (lambda: nmt_zoo.register(DATASETS["demo"]), "a dataset needs a name"),
@@ -116,6 +165,18 @@ def test_an_export_is_published(trained):
 def test_errors_say_what_to_mend(call, message):
     with pytest.raises(nmt_zoo.UserError, match=message):
         call()
+
+
+def test_errors_of_a_model_say_what_to_mend(trained):
+    for lines, options, message in (
+        (7, {}, "lines, line 1: expected a text, found 7"),
+        ("a", {"beam": 5}, "is it beam_size"),
+        ("a", {"beam_size": 0}, "a whole number from 1 to 1000"),
+        ("a", {"temperature": 0.5}, "--temperature needs --sample"),
+        ("a", {"output": "b"}, "output: there is no such argument"),
+    ):
+        with pytest.raises(nmt_zoo.UserError, match=message):
+            trained[0].translate(lines, **options)
 
 
 def test_keyword_arguments_are_flags():

@@ -111,6 +111,10 @@ class TranslationWarnings(LineWarnings):
         """Adds the next lines: source ids with `</s>`, and translations, the best first."""
         for line, ids, translations in zip(lines, sources, results, strict=True):
             best, length = translations[0], len(ids)
+            if "\n" in line:  # A document: what is said of lines holds for each of them.
+                for texts in zip(line.split("\n"), best.text.split("\n"), strict=False):
+                    self.add_text(*texts)
+                continue
             unknown = length > 1 and not self._replaces_unknowns and is_unknown(ids)
             if self.add_text(line, best.text, unknown):
                 length = min(length, self._max_length)  # Of sentences, no length is unusual.

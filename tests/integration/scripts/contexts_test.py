@@ -22,7 +22,7 @@ from tests.running import (
 )
 from tests.tiny import small_flags
 
-pytestmark = EAGERLY
+pytestmark = [*EAGERLY, pytest.mark.filterwarnings("ignore:translations cut")]
 FLAGS = [*small_flags("attention_ibm2"), "--tokenizer=bpe", "--num_pieces=330", "--bleu_lines=0"]
 FLAGS += ["--warmup_steps=2", "--save_every_steps=2", "--max_steps=4", "--context_sentences=1"]
 SHORT = {"max_length_factor": 1}  # Translations of a model that has learnt little end nowhere.
