@@ -62,8 +62,8 @@ class Transformer(Composite, TranslationModel):
         tie_embeddings: "all" (source, target and output share one matrix: needs one shared
             vocabulary), "target" (target and output), or "none".
         alignment_head: the attention that aligns: "mean" of all heads of the last decoder layer but
-            one, until `align_by` names a better one; or "first", the first head of that layer,
-            which `train.py --guide` trains to align.
+            one, until the end of training measures which layer and head align best; or "first",
+            the first head of that layer, which `train.py --guide` trains to align.
         positions: "sinusoidal" as published; "marian" or "fairseq", other orders and lengths of
             the waves, see `embeddings.SINUSOIDS`; "learned", a vector for each position (Gehring et
             al. 2017); "relative", learned vectors of distances in every self-attention (Shaw et al.

@@ -84,7 +84,7 @@ class Attention:
 
     def _repr_html_(self) -> str:
         tokens = self.source_tokens, self.target_tokens
-        data = model_data(self.model, self.texts, tokens, self.maps)
+        data = model_data(self.model, self.texts, tokens, self.maps, self.alignment)
         page = html.escape(explorer_page({"models": [data]}, self.texts[0]))
         return f'<iframe srcdoc="{page}" style="width: 100%; height: 40rem; border: 0"></iframe>'
 

@@ -105,6 +105,7 @@ def test_attention_is_a_page_a_picture_file_and_a_line(trained):
     assert attention.texts == ("a dog runs", "ein Hund rennt")
     page = html.unescape(re.search('srcdoc="([^"]*)"', attention._repr_html_())[1])
     assert page.startswith("<!doctype html>") and '"text":"ein Hund rennt"' in page
+    assert '"choice":{"layer":1,"head":"mean"}' in page
     attention.save(trained[1] / "attention.svg", head="all")
     assert (trained[1] / "attention.svg").exists()
     assert "'ein Hund rennt' to 'a dog runs'" in repr(attention)

@@ -37,17 +37,21 @@ def model_data(
     texts: tuple[str, str],
     tokens: tuple[Sequence[str], Sequence[str]],
     maps: Mapping[str, np.ndarray],
+    alignment: tuple[int, int | str] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
     """Describes the attention of one model on one sentence, as a MODEL of `explorer.js`, for JSON.
 
     `texts` and `tokens` are of (source, translation), texts as people write them and tokens with
     `</s>`. `maps` are name -> `[H, rows, columns]` weights, from `attention_maps`; "alignment" may
-    be there. `more` has further entries, which `explorer.js` documents: "gold", "translations".
+    be there. `alignment` is the (layer, head) to show first, from 1, or None. `more` has further
+    entries, which `explorer.js` documents: "gold", "translations".
     """
     sides = [side(*pair) for pair in zip(texts, tokens, strict=True)]
     packed = {map_name: _packed(weights) for map_name, weights in maps.items()}
-    return {"name": name, "source": sides[0], "target": sides[1], "maps": packed, **more}
+    choice = dict(zip(("layer", "head"), alignment or (), strict=False))
+    facts = {"name": name, "source": sides[0], "target": sides[1], "choice": choice}
+    return {**facts, "maps": packed, **more}
 
 
 def side(

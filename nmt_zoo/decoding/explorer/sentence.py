@@ -97,8 +97,7 @@ class SentenceExplorer:
             for vocabulary, ids in zip(self.tokenizer[1:], (source_ids, shown_ids), strict=True)
         ]
         maps = with_alignment(self.model, source_ids, shown_ids)
-        choice = dict(zip(("layer", "head"), self.model.alignment or (), strict=False))
-        more = {"translations": translations, "choice": choice}
+        more = {"translations": translations, "alignment": self.model.alignment}
         data = model_data(self.name, texts, tokens, maps, **more)
         return self._with_gold(data, gold) if gold else data
 

@@ -302,7 +302,6 @@ def test_pages_to_explore_attention_are_made_of_a_sentence_and_of_a_text(transfo
     html = (tmp_path / "b_pages" / "0002.html").read_text(encoding="utf-8")
     assert "big" not in html.partition("groß")[2]
     assert '"choice":{"kind":"cross","head":2}' in html
-    assert '"choice":{"layer":1,"head":"mean"}' in html
 
 
 @eagerly
