@@ -22,7 +22,7 @@ from nmt_zoo.common.files import read_lines, write_json
 
 RUN = "runs/demo"
 RECORD = ROOT / "docs" / "results" / "demo_en_de_transformer_tiny.json"
-SIZE = (1100, 1150)  # Pixels of the picture of the page: all that is above its tables.
+SIZE = (1100, 780)  # Pixels of the picture of the page: all that is above its tables.
 
 
 def main(argv):
