@@ -319,7 +319,7 @@ def check_same_run(directory: ModelDirectory, config: dict[str, Any]) -> None:
     was = directory.config()
     may_change = set()
     is_plain = all(was["options"].get(n, DEFAULTS[n]) == DEFAULTS[n] for n in _OF_MIXTURES)
-    if is_plain and was["training_text"] == config["training_text"]:
+    if is_plain and was.get("training_text") == config.get("training_text"):
         may_change.add("corpus_lines")
     if config.get("init_weights") is None:  # The run has weights of its own.
         may_change.add("init_weights")
