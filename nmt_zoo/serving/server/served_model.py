@@ -96,12 +96,12 @@ class ServedModel:
         scores = {"log_prob": FLOAT, "score": FLOAT}
         scores |= {"target_tokens": STRING, "token_log_probs": FLOAT}
         more = (lambda row: row.cost), self._warnings
-        cost_of_pair = lambda pair: max(_LONG, *map(len, pair)) / _LONG  # noqa: E731
+        of_pairs = self._pairs, self._scores, lambda pair: max(_LONG, *map(len, pair)) / _LONG
         several = text | options, best | {"count": INTEGER}
         return {
             "serving_default": Signature(text, best, self._texts, self._best, *more),
             "translate": Signature(*several, self._texts, self._translations, *more),
-            "score": Signature(_PAIR, scores, self._pairs, self._scores, cost_of_pair),
+            "score": Signature(_PAIR, scores, *of_pairs),
         }
 
     @property

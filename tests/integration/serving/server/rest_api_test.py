@@ -51,15 +51,6 @@ def test_health_is_the_name_of_a_model_that_answers(client, monkeypatch):
     assert client.send("GET", "/health").status == 500
 
 
-def test_a_long_line_counts_as_several(monkeypatch):
-    long = SIGNATURES["serving_default"]._replace(cost=lambda row: len(row[0]) / 4)
-    monkeypatch.setitem(SIGNATURES, "serving_default", long)
-    with running(max_lines=8) as client:
-        assert client.predict({"inputs": ["a" * 32]}).status == 200
-        refused = client.predict({"inputs": ["a" * 30, "a" * 6]})
-    assert refused.status == 400 and "as long as 9 lines" in refused.json()["error"]
-
-
 def nested(depth):
     return b'{"instances": ' + b"[" * depth + b"]" * depth + b"}"
 
