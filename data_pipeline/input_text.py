@@ -185,6 +185,8 @@ def source_text(path: FilePath, column: int | None = None) -> Lines:
     another number of columns than its first line; a `.tsv` without a column has tabs.
     """
     if segments := source_segments(path):
+        if not os.fspath(path).lower().endswith((".sgm", ".sgml", ".xml")):
+            print(f"{path}: read as a test set of {len(segments):,} segments", file=sys.stderr)
         return Lines(TextFile(path, segments=segments))
     lines = Lines(path if column is None else _columns(path, column)[column - 1])
     if not len(lines):

@@ -27,9 +27,12 @@ def write(tmp_path):
     return write
 
 
-def test_segments_keep_their_order_and_references_follow_it(write):
+def test_segments_keep_their_order_and_references_follow_it(write, capsys):
     source = write("src.sgm", SGML)
-    assert list(source_text(source)) == LINES
+    assert list(source_text(source)) == LINES and not capsys.readouterr().err
+    # A name that does not say what the file is.
+    assert list(source_text(write("src.en", SGML))) == LINES
+    assert "src.en: read as a test set of 3 segments\n" in capsys.readouterr().err
     head, first, last = re.split("(?=<doc|<DOC)", SGML.replace("one", "eins"))
     swapped = write("ref.SGM", head + last.replace("</srcset>", "") + first + "</srcset>")
     plain = write("ref.de", "eins\nzwei\ndrei\n")
