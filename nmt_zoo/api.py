@@ -116,7 +116,8 @@ def align(
     sides = [text_alignment.number_words(map(split_words, side)) for side in lines]
     if threshold is None:
         threshold = text_alignment.LIKELY if model == "fertility" else AGREED
-    (links,) = text_alignment.align_text(sides, model, iterations, threshold=threshold)
+    how = {"threshold": threshold, "shows": len(lines[0]) >= 1000}  # A short text takes no time.
+    (links,) = text_alignment.align_text(sides, model, iterations, **how)
     return [[(int(source), int(target)) for source, target in pair] for pair in links]
 
 

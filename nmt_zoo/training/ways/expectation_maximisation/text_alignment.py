@@ -143,6 +143,6 @@ def train(text: ChunkedText, model: str, iterations: int) -> Engine:
 
 def _report(text, line, began):
     """Prints a line with the rate of work since a time, in pairs a second of one direction."""
-    if text.progress and text.num_sentences >= 1000:  # Others take no time.
+    if text.progress:
         rate = text.num_sentences * len(text.directions) / max(time.monotonic() - began, 1e-9)
         text.progress.say(f"{line} ({rate:,.0f} pairs/s)")
