@@ -3,6 +3,7 @@
 import collections
 import difflib
 import html
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -120,7 +121,8 @@ def sentence_html(
     for system, output in lines.outputs.items():
         found = words.outputs[system][index]
         tags, missing = _differences([*map(fold, found)], expected)
-        shown = f"<bdi>{_marked(output[index], found, tags)}</bdi>"
+        text = unicodedata.normalize("NFC", output[index])  # As words are.
+        shown = f"<bdi>{_marked(text, found, tags)}</bdi>"
         if missing:
             shown += f"<p>missing: {_text(' '.join(missing))}</p>"
         rows.append(f"<dt>{_text(system)} <b>{chrf[system][index]:.1f}</b></dt><dd>{shown}</dd>")

@@ -1,5 +1,7 @@
 """Models of phrases and of rules by the scripts: they have a search of their own."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -65,6 +67,7 @@ def test_a_stopped_run_that_is_resumed_equals_one_that_was_not(trained, folder, 
     done = train(folder, parts, *flags, "--max_steps=3")
     assert "resumed at step 2" in done.out
     assert "word pairs numbered" not in done.out + done.err  # The tables are in the checkpoint.
+    assert re.search("^length penalty +-$", done.out, re.M)
     assert_same_arrays(trained / "best.npz", folder / parts / "best.npz")
 
 

@@ -94,4 +94,9 @@ def test_words_unlike_the_reference_are_marked():
     assert found["p"] == ["missing: man Ulm", "missing: , in Ulm"]
     folded = Page(sentence_html(1, lines, words, chrf, 0, str.lower)).texts
     assert folded["p"][0] == "missing: ulm" and folded["mark"].count("bin") == 1
+    lines, words = (
+        lines._replace(outputs={"z": ["ma\u0308n"]}),
+        words._replace(outputs={"z": [["m\xe4n"]]}),
+    )
+    assert Page(sentence_html(1, lines, words, {"z": [1.0]}, 0, str)).texts["mark"] == ["m\xe4n"]
     assert found["dd"][2:] == ["Man in a bin, a Manmissing: man Ulm", "a manmissing: , in Ulm"]
