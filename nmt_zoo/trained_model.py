@@ -4,9 +4,12 @@ import dataclasses
 import difflib
 import functools
 import html
+import itertools
 import os
+import tempfile
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from nmt_zoo.common.errors import UserError, texts_of
 from nmt_zoo.decoding.alignment.aligner import Aligner
 from nmt_zoo.decoding.explorer.page import explorer_page, model_data
 from nmt_zoo.decoding.explorer.sentence import maps_of
+from nmt_zoo.decoding.pictures import figures
 from nmt_zoo.decoding.pictures.attention_pictures import save_attention
 from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.decoding.search.requests import FILES, OPTIONS
@@ -24,6 +28,7 @@ from nmt_zoo.decoding.text.line_warnings import TranslationWarnings
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.model_directory.combined_models import load_models
 from nmt_zoo.model_directory.directory import model_directories
+from nmt_zoo.model_directory.metrics import read_records
 
 
 class Translations(list):
@@ -226,6 +231,42 @@ class TrainedModel:
         tokens = [side.pieces(row) for side, row in zip(sides, ids, strict=True)]
         name = f"{self.config['model']} of {self.model_dir}"
         return Attention(maps, *tokens, texts, name, self.keras_model.alignment)
+
+    def draw_curves(self, path: str | os.PathLike) -> None:
+        """Draws log-perplexity and BLEU by the updates of training, .png, .svg or .pdf.
+
+        Dotted lines are of training text, others of validation text.
+        Raises UserError: the file has another ending, or cannot be written.
+        """
+        from matplotlib.figure import Figure
+
+        try:
+            ending = figures.check_path(path)
+        except ValueError as error:
+            raise UserError(str(error)) from None
+        runs = {str(d.path): read_records(d.metrics_path) for d in self._directories}
+        with figures.style([*runs], ending):
+            figure = Figure(figsize=(9, 3.6), layout="constrained")
+            panels = dict(zip(("perplexity", "bleu"), figure.subplots(1, 2), strict=True))
+            lines = itertools.product(runs.items(), {"train": ".:", "valid": ".-"}.items())
+            for (run, records), (kind, line) in lines:
+                for score, axes in panels.items():
+                    values = [(x["step"], x.get(score)) for x in records if x["kind"] == kind]
+                    steps, values = np.array(values, float).reshape(-1, 2).T  # None becomes NaN.
+                    values = np.log(values) if score == "perplexity" else values
+                    axes.plot(steps, values, line, label=figures.printable(f"{run}, {kind}"))
+                    axes.set(xlabel="updates", ylabel="log-" * (score == "perplexity") + score)
+            panels["perplexity"].legend(fontsize=8)
+            panels["bleu"].set_visible(any("bleu" in x for run in runs.values() for x in run))
+            figures.save(figure, path, dpi=150)
+
+    def _repr_png_(self) -> bytes | None:
+        if not self._directories[0].metrics_path.exists():
+            return None
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "curves.png"
+            self.draw_curves(path)
+            return path.read_bytes()
 
     def export(self, export_dir: str | os.PathLike, **options: Any) -> None:
         """Exports the model as export.py does, with a check that it translates alike.

@@ -111,6 +111,15 @@ def test_attention_is_a_page_a_picture_file_and_a_line(trained):
     assert "'ein Hund rennt' to 'a dog runs'" in repr(attention)
 
 
+def test_a_trained_model_is_its_learning_curve(trained):
+    assert trained[0]._repr_png_()[:4] == b"\x89PNG"
+    trained[0].draw_curves(trained[1] / "curves.svg")
+    text = (trained[1] / "curves.svg").read_text(encoding="utf-8")
+    assert "log-perplexity" in text and f"{trained[1] / 'run'}, valid" in text
+    with pytest.raises(nmt_zoo.UserError, match="must end in"):
+        trained[0].draw_curves("curves.txt")
+
+
 def test_a_notebook_shows_names_tables_bars_and_errors_in_a_line(trained):
     manager = pytest.importorskip("jupyter_client.manager")
     bar = "with Progress('encoding', 2, 'lines') as bar: bar.bar.delay = 0; bar.update(1)"
