@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 PYTHON="${PYTHON:-.venv/bin/python}"
 MODEL_DIR="${MODEL_DIR:-runs/demo}"
 PORT="${PORT:-8501}"
-LINE="${LINE:-A dog runs .}"
+LINE="${LINE:-A dog runs.}"
 
 "$PYTHON" serve.py --model_dir="$MODEL_DIR" --port="$PORT" "$@" &
 server=$!
