@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import IO, Any, NamedTuple
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import FilePath, decode_lines, open_source
+from nmt_zoo.common.files import FilePath, decode_lines
 from nmt_zoo.data_pipeline.documents import Context, starts_of
 from nmt_zoo.data_pipeline.downloads import markup
 from nmt_zoo.data_pipeline.lines import (
@@ -24,6 +24,7 @@ from nmt_zoo.data_pipeline.lines import (
     check_one_side,
     is_tsv,
     names_of,
+    num_columns,
     same_file,
     sides_of,
 )
@@ -271,8 +272,7 @@ def _texts(path, source, kind):
 
 def _columns(path, column):
     """Returns all columns of a `.tsv`, at least two, as many as its first line has."""
-    with open_source(path) as file:
-        count = max(file.readline().count(b"\t") + 1, 2)
+    count = num_columns(path)
     if column > count:
         raise UserError(f"{path}, line 1: has {count} columns; there is no column {column}")
     return [TextFile(path, number, count) for number in range(count)]

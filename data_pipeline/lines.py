@@ -17,6 +17,7 @@ from nmt_zoo.data_pipeline.downloads import markup
 from nmt_zoo.data_pipeline.text_form import is_blank
 
 _BLOCK_BYTES = 1 << 24
+_HEAD = 20  # Lines that show quoted fields.
 _SEPARATOR = re.compile(rb"(?<![^ \t])\|\|\|(?![^ \t])")
 Sides: TypeAlias = tuple[FilePath, FilePath]
 
@@ -246,6 +247,7 @@ def sides_of(source: FilePath, target: FilePath) -> tuple[FilePath, FilePath]:
     """
     is_same = same_file(source, target)
     if is_same and (is_tsv(source) or is_tsv(target)):
+        num_columns(source)
         return TextFile(source, 0), TextFile(target, 1)
     if is_same and not markup.has_both_sides(source):
         names = source if source == target else f"{source} and {target}"
@@ -288,6 +290,17 @@ def check_one_side(path: FilePath) -> None:
             f"{path}: given for one side only, but a .tsv holds both; give it for both sides, or "
             "split it into a file for each column, for example with `cut -f1`"
         )
+
+
+def num_columns(path: FilePath) -> int:
+    """Returns how many columns the first line of a `.tsv` has, at least two.
+
+    Raises UserError: the file cannot be read, or its fields are quoted.
+    """
+    with open_source(path) as file:
+        head = [file.readline() for _ in range(_HEAD)]
+    markup.check_form(b"".join(head).decode("utf-8", "replace"), path)
+    return max(head[0].count(b"\t") + 1, 2)
 
 
 def is_tsv(path: FilePath) -> bool:

@@ -55,6 +55,7 @@ _JOINED = (*SYMMETRISATIONS, "agree")
 _TEXT, _TRAINING, _INSTEAD = "Text and links", "Training on the text", "Instead of training"
 _CHOICE, _SCORES = "Choice of links", "Scores"
 _HEADS = "mean", "auto"
+_LONG = 500  # Words. A pair of so many takes seconds, one of four times as many some minutes.
 _OF_TRAINING = dict.fromkeys(
     ("model", "iterations", "symmetrise=forward|reverse"), "it is for training"
 )
@@ -291,6 +292,13 @@ def align(flags: Arguments) -> None:
         empty = sum(0 in pair for pair in sizes)
         print(
             f"{empty:,} of {len(sizes):,} pairs have an empty side; their line of links is empty",
+            file=sys.stderr,
+        )
+    long = [number for number, pair in enumerate(sizes or (), 1) if max(pair) > _LONG]
+    if flags.trains and long:
+        print(
+            f"{len(long):,} of {len(sizes):,} pairs have more than {_LONG} words on a side, the "
+            f"first in line {long[0]:,}; their time grows with the cube of their length",
             file=sys.stderr,
         )
     if flags.from_alignments:

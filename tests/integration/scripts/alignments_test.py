@@ -240,6 +240,10 @@ def test_every_pair_has_its_line_also_where_a_side_is_empty(run):
     done = run("--source=a", "--target=b", "--symmetrise=forward", "--alignments=out")
     assert "2 of 4 pairs have an empty side; their line of links is empty" in done.err
     assert Path("out").read_text().split("\n")[:4] == ["0-0", "", "0-0", ""]
+    Path("a").write_text("dog\n" + "dog " * 501 + "\n")
+    Path("b").write_text("Hund\nHund\n")
+    done = run("--source=a", "--target=b", "--model=ibm1", "--alignments=out")
+    assert "1 of 2 pairs have more than 500 words on a side, the first in line 2" in done.err
 
 
 def test_training_on_a_text_does_not_import_tensorflow(here):

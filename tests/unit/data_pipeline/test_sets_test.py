@@ -158,6 +158,8 @@ def test_files_of_another_form_are_refused(write, form):
             source_text(write("x", text))
     with pytest.raises(UserError, match="fields with commas"):
         source_text(write("x.csv", "one, two\nthree,four\n"))
+    with pytest.raises(UserError, match="fields with commas or quotes"):
+        source_text(write("x.tsv", '"a"\t"b"\n"c"\t"d"\n"e"\t"f"\n'), 1)
     for text in ("one, two\nthree, four\n", '"a", he said, "b"\n"c"\n', "{a} b\n[[c]] d\n"):
         assert len(source_text(write("plain", text))) == 2
 
