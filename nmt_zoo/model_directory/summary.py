@@ -19,7 +19,7 @@ def summarize(directory: ModelDirectory) -> dict[str, str]:
         arrays, best = directory.read_best()
         parameters = sum(array.size for array in arrays.values())
     averaged = best.get("averaged_steps")
-    has_own_search = config["options"]["update"] == "tuning"
+    has_own_search = config["options"].get("update") == "tuning"
     skipped = [record["skipped_steps"] for record in records if "skipped_steps" in record]
     return {
         "model": config["model"],
