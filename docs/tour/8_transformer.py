@@ -121,7 +121,7 @@ import html
 from IPython.display import HTML
 
 page = html.escape((place / "compare.html").read_text(encoding="utf-8"))
-HTML(f'<iframe srcdoc="{page}" style="width: 100%; height: 40em; border: 1px solid #888"></iframe>')
+HTML(f'<p><iframe srcdoc="{page}" style="width: 100%; height: 40em; border: 1px solid #888"></iframe></p>')
 
 # %% [markdown]
 # ## Put it behind a server

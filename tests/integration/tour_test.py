@@ -27,7 +27,8 @@ def test_a_page_runs(page, tmp_path, monkeypatch):
         if last is not None:  # As a notebook, which shows the value of a cell's last line.
             value = eval(compile(ast.Expression(last.value), page.name, "eval"), names)
             assert repr(value)
-            assert all(getattr(value, name)() for name in KINDS if hasattr(value, name))
+            shown = [getattr(value, name)() for name in KINDS if hasattr(value, name)]
+            assert not shown or any(shown)  # Pictures of IPython have several ways, and use one.
 
 
 def test_every_page_is_in_the_index_and_in_the_site_and_has_exercises_with_answers():

@@ -88,4 +88,4 @@ def test_the_commands_run(installed):
         assert (installed.folder / name).stat().st_size > 1000
     installed("nmt-export", "--model_dir=runs/x", "--export_dir=exports/x")
     assert (installed.folder / "exports" / "x" / "1" / "saved_model.pb").exists()
-    assert "--export_dir" in installed("nmt-serve", "--help")
+    assert "--model_dir" in installed("nmt-serve", "--help")
