@@ -247,7 +247,7 @@ def sides_of(source: FilePath, target: FilePath) -> tuple[FilePath, FilePath]:
     """
     is_same = same_file(source, target)
     if is_same and (is_tsv(source) or is_tsv(target)):
-        num_columns(source)
+        num_columns(source)  # Refuses quoted fields.
         return TextFile(source, 0), TextFile(target, 1)
     if is_same and not markup.has_both_sides(source):
         names = source if source == target else f"{source} and {target}"

@@ -255,8 +255,8 @@ class TrainedModel:
                     steps, values = np.array(values, float).reshape(-1, 2).T  # None becomes NaN.
                     values = np.log(values) if score == "perplexity" else values
                     axes.plot(steps, values, line, label=figures.printable(f"{run}, {kind}"))
-                    names = {"perplexity": "log-perplexity", "bleu": "BLEU"}
-                    axes.set(xlabel="updates", ylabel=names[score])
+            panels["perplexity"].set(xlabel="updates", ylabel="log-perplexity")
+            panels["bleu"].set(xlabel="updates", ylabel="BLEU")
             panels["perplexity"].legend(fontsize=8)
             panels["bleu"].set_visible(any("bleu" in x for run in runs.values() for x in run))
             figures.save(figure, path, dpi=150)

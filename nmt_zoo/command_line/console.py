@@ -18,12 +18,8 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_writable
 from nmt_zoo.decoding.pictures.figures import check_path
 
-_LOWERED = (
-    "max_tokens_per_batch",
-    "batch_size",
-    "max_lines",
-    "beam_size",
-)  # Flags whose lower values need less memory.
+# Flags whose lower values need less memory.
+_LOWERED = ("max_tokens_per_batch", "batch_size", "max_lines", "beam_size")
 _LONGEST = 1000  # Most characters of an error.
 # Characters that break the line or control the terminal.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")

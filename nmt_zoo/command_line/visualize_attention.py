@@ -240,8 +240,8 @@ def draw_attention(flags: Arguments) -> None:
     with console.picture("output", flags.output):
         merges = flags.merge_subwords and gold is None
         look = {"merge_subwords": merges, "gold": gold, "name": name, "texts": texts}
-        look["alignment"] = model.alignment
-        save_attention(maps, *tokens, flags.output, **chosen_map(flags), **look)
+        look |= chosen_map(flags) | {"alignment": model.alignment}
+        save_attention(maps, *tokens, flags.output, **look)
 
 
 def draw_tree(flags: Arguments) -> None:

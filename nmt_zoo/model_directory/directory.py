@@ -16,7 +16,6 @@ Only this module knows the layout.
 """
 
 import collections
-import contextlib
 import json
 import math
 import os
@@ -248,7 +247,8 @@ class ModelDirectory:
             model, exact = self.new_model(dtype), model
             for weight, value in zip(model.weights, exact.weights, strict=True):
                 weight.assign(value)
-        penalty = self.length_penalty(model)
+        self._align(model)
+        penalty = self.length_penalty()
         # Scores of a decoder of its own are no log-probabilities.
         config["length_penalty"] = 0.0 if model.decoder_class else penalty
         if not language_model:
@@ -319,26 +319,40 @@ class ModelDirectory:
         """Writes what was chosen for the best weights: `length_penalty`, perhaps `alignment`."""
         write_text(self.search_path, json.dumps(chosen, indent=2) + "\n")
 
-    def length_penalty(self, model: Any = None) -> float:
+    def length_penalty(self) -> float:
         """Returns the length penalty that was chosen for the best weights, or the usual one.
 
-        A `model` will align by the attention that was chosen, if one was.
         Raises UserError: the file is damaged.
         """
         if not self.search_path.exists():
             return LENGTH_PENALTY
-        penalty: Any = None
-        with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
-            chosen = json.loads("\n".join(read_lines(self.search_path)))
-            if model and "alignment" in chosen:
-                model.align_by(chosen["alignment"]["layer"], chosen["alignment"]["head"])
-            penalty = chosen["length_penalty"]
+        penalty = self._of_search(lambda chosen: chosen["length_penalty"])
         if type(penalty) not in (int, float) or not 0 <= penalty <= MAX_LENGTH_PENALTY:
-            raise UserError(
-                f"{self.search_path}: damaged (expected a length_penalty from 0 to "
-                f"{MAX_LENGTH_PENALTY:g}, and no alignment by a head that is not there); remove it"
-            )
+            raise self._damaged_search()
         return penalty
+
+    def _align(self, model):
+        """Lets a model align by the attention that was chosen for the best weights, if one was."""
+
+        def align(chosen):
+            if "alignment" in chosen:
+                model.align_by(chosen["alignment"]["layer"], chosen["alignment"]["head"])
+
+        if self.search_path.exists():
+            self._of_search(align)
+
+    def _of_search(self, read):
+        """Returns what `read` makes of the entries of search.json."""
+        try:
+            return read(json.loads("\n".join(read_lines(self.search_path))))
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise self._damaged_search() from None
+
+    def _damaged_search(self):
+        return UserError(
+            f"{self.search_path}: damaged (expected a length_penalty from 0 to "
+            f"{MAX_LENGTH_PENALTY:g}, and no alignment by a head that is not there); remove it"
+        )
 
     def best_state(self) -> dict[str, Any] | None:
         """Reads the state saved with the weights in best.npz, or None if there is no such file.
