@@ -8,7 +8,7 @@ EXPORT := exports/demo
 # first takes tests from the others.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal
 
-.PHONY: demo docs figures check test test-slow test-kills test-mutations clean
+.PHONY: demo docs notebooks figures check test test-slow test-kills test-mutations clean
 
 # One environment for both; made anew when the lists of packages change. Compiled on all cores, as
 # pip would take one; what does not compile is a template that nothing imports.
@@ -56,6 +56,11 @@ demo: .venv/run
 export EXECUTE_TOUR ?= true
 docs: .venv/docs
 	PYTHONPATH=$(CURDIR) NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+# The pages of the tour as notebooks with outputs, which a hosting page renders. Runs only the pages whose
+# code differs from their notebooks', each for some minutes.
+notebooks: .venv/docs
+	$(BIN)/python docs/notebooks.py
 
 # The figures and pictures in README.md and docs/, from `make demo` and docs/results/.
 figures: demo

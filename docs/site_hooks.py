@@ -51,6 +51,8 @@ def on_page_markdown(markdown, page, config, files):
     def mended(match):
         sign, text, target, rest = match.groups()
         target = (folder / target).resolve()
+        if target.suffix == ".ipynb":  # A stored notebook is a page of the site.
+            target = target.with_suffix(".py")
         base = ROOT if target.parent == ROOT and target.name in TOP else ROOT / "docs"
         inside = target.relative_to(base).as_posix() if target.is_relative_to(base) else ""
         file = files.get_file_from_path(inside)

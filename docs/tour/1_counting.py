@@ -115,13 +115,53 @@ nmt_zoo.align(english, german, model="ibm1")[2]
 # %% [markdown]
 # ## Exercises
 #
-# 1. Add the pair "por / for" twice more to the text. How often does "por" have to stand alone until it is translated as "for"?
-# 2. Without `smoothing=0`, 2% of every row go to all words alike. What changes in the table? Why would one want that?
+# **1.** The expectation step. A target word was written, and each source word may have caused it: how probable is each link? `table` has
+# $t(e_i \mid f_j)$, a row for each target word and a column for each source word. Replace the `...` and run both cells; the second one
+# trains Model 1 with your links, and says whether they are right.
+
+# %% tags=["exercise"]
+def links(table):
+    """Returns the probability that target word i comes from source word j: [i, j], as `table`."""
+    return ...
+
+# %% tags=["check"]
+found, expected = links(np.array([[0.3, 0.1], [0.2, 0.2]])), [[0.75, 0.25], [0.5, 0.5]]
+if found is ...:
+    print("not yet: the ... in `links` is still there")
+elif np.shape(found) != (2, 2) or not np.allclose(found, expected):
+    print(f"not yet: expected {expected}, found {np.array(found).tolist()}")
+    print("The links of one target word, a row, add up to 1: it comes from some source word.")
+else:
+    pairs = [([0, 1], [0])] * 3 + [([0], [1]), ([1], [2])]  # por qué / why, por / for, qué / what
+    mine = np.full([3, 2], 1 / 3)
+    for _ in range(50):
+        counts = np.zeros([3, 2])
+        for f, e in pairs:
+            counts[np.ix_(e, f)] += links(mine[np.ix_(e, f)])
+        mine = counts / counts.sum(axis=0)  # Maximisation: the counts of each source word add up to 1.
+    print("right: t(why | por) is", mine[0, 0].round(2), "and t(for | por) is", mine[1, 0].round(2))
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def links(table):
+#     return table / table.sum(axis=1, keepdims=True)
+# ```
+#
+# </details>
+#
+# The numbers are larger than in the table above, in which `</s>` takes a part of every row.
+#
+# **2.** Add the pair "por / for" twice more to the text. How often does "por" have to stand alone until it is translated as "for"?
+#
+# **3.** Without `smoothing=0`, 2% of every row go to all words alike. What changes in the table? Why would one want that?
 #
 # <details><summary>Answers</summary>
 #
-# 1. With one more, t(for | por) is above t(why | por) already: the expectation gives "why" of "por qué" more and more to "qué".
-# 2. Words that never stood together get a small probability, so that a sentence with an unseen pair of words is not impossible.
+# **2.** With one more, t(for | por) is above t(why | por) already: the expectation gives "why" of "por qué" more and more to "qué".
+#
+# **3.** Words that never stood together get a small probability, so that a sentence with an unseen pair of words is not impossible.
 # Without it, the log-probability of such a sentence is minus infinity, and a perplexity cannot be computed.
 #
 # </details>

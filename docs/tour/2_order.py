@@ -150,13 +150,57 @@ print((place / "out.de").read_text())
 #
 # ## Exercises
 #
-# 1. Which model would translate "the red bird sees the small red dog" best, and why?
-# 2. `--language_model_weight=0` leaves the language model out of `translate.py --channel_model`. What do you expect?
+# **1.** The hidden Markov model adds up the probabilities of all ways to link a sentence. Three source words and ten target words have
+# $3^{10}$ ways, but the sum needs only one pass from left to right. `before[j]` is the probability of the target words so far if the
+# last one came from source word j; `jumps[j, k]` is the probability of a jump from j to k, and `word[k]` that of the next target word if
+# it comes from k. What is `before` after that word?
+
+# %% tags=["exercise"]
+def step(before, jumps, word):
+    """Returns the probability of the target words with the next one, if that comes from k: [k]."""
+    return ...
+
+# %% tags=["check"]
+import itertools
+
+dice = np.random.default_rng(1)
+start, jumps, words = (dice.dirichlet(np.ones(3), size) for size in (None, 3, 4))
+expected = 0.0
+for path in itertools.product(range(3), repeat=4):  # All ways, one by one.
+    moves = np.prod([jumps[j, k] for j, k in itertools.pairwise(path)])
+    expected += start[path[0]] * moves * np.prod([words[i, j] for i, j in enumerate(path)])
+found = start * words[0]
+for word in words[1:]:
+    found = ... if found is ... else step(found, jumps, word)
+if found is ...:
+    print("not yet: the ... in `step` is still there")
+elif np.shape(found) != (3,):
+    print(f"not yet: expected a number for each of 3 source words, found the shape {np.shape(found)}")
+elif not np.isclose(np.sum(found), expected):
+    print(f"not yet: expected {expected:.6f} for all {3**4} ways, found {np.sum(found):.6f}")
+    print("Add up over the word that the jump comes from, j; then multiply by the word at k.")
+else:
+    print(f"right: {expected:.6f}, with 3 steps instead of {3**4} ways")
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def step(before, jumps, word):
+#     return (before @ jumps) * word
+# ```
+#
+# </details>
+#
+# **2.** Which model would translate "the red bird sees the small red dog" best, and why?
+#
+# **3.** `--language_model_weight=0` leaves the language model out of `translate.py --channel_model`. What do you expect?
 #
 # <details><summary>Answers</summary>
 #
-# 1. None of them well: longer sentences are rare in the text, and Model 2's table has a row for each length. The HMM generalises,
+# **2.** None of them well: longer sentences are rare in the text, and Model 2's table has a row for each length. The HMM generalises,
 # because a jump of one is the same everywhere.
-# 2. The channel finds words that explain the source, in any order: the verb may come first, as in English.
+#
+# **3.** The channel finds words that explain the source, in any order: the verb may come first, as in English.
 #
 # </details>

@@ -115,13 +115,57 @@ Image(filename=str(place / "hiero.png"))
 # %% [markdown]
 # ## Exercises
 #
-# 1. Translate "every day the cat likes the cat". The object "die Katze" looks like the subject. Does the model care?
-# 2. What would happen to "natürlich" if "of" and "course" were linked to different words by the aligner?
+# **1.** Which runs of words make a phrase pair? No link may leave it: a word inside may be linked only with words inside. And it has at
+# least one link. Words are counted from 0; `source` and `target` are ranges of them, so that `2 in source` asks whether the third word is
+# inside.
+
+# %% tags=["exercise"]
+def is_phrase_pair(links, source, target):
+    """Returns whether the words in `source` and `target` are a phrase pair; `links` has pairs (j, i)."""
+    return ...
+
+# %% tags=["check"]
+english, german = "of course the cat hears".split(), "natürlich hört die Katze".split()
+links = [(0, 0), (1, 0), (2, 2), (3, 3), (4, 1)]
+runs = [[range(a, b) for b in range(len(x) + 1) for a in range(b)] for x in (english, german)]
+answers = {(s, t): is_phrase_pair(links, s, t) for s in runs[0] for t in runs[1]}
+found = {
+    " / ".join(" ".join(x[k] for k in run) for x, run in zip((english, german), pair))
+    for pair, answer in answers.items() if answer
+}
+expected = {
+    "of course / natürlich", "the / die", "cat / Katze", "hears / hört", "the cat / die Katze",
+    "the cat hears / hört die Katze", "of course the cat hears / natürlich hört die Katze",
+}
+if ... in answers.values():
+    print("not yet: the ... in `is_phrase_pair` is still there")
+elif found != expected:
+    print(f"not yet: expected {len(expected)} phrase pairs, found {len(found)}")
+    print("missing, for example:", min(expected - found, key=len, default="none"))
+    print("too many, for example:", min(found - expected, key=len, default="none"))
+else:
+    print("right:", *sorted(found, key=len), sep="\n")
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def is_phrase_pair(links, source, target):
+#     inside = [(j in source, i in target) for j, i in links]
+#     return all(a == b for a, b in inside) and (True, True) in inside
+# ```
+#
+# </details>
+#
+# **2.** Translate "every day the cat likes the cat". The object "die Katze" looks like the subject. Does the model care?
+#
+# **3.** What would happen to "natürlich" if "of" and "course" were linked to different words by the aligner?
 #
 # <details><summary>Answers</summary>
 #
-# 1. No: it copies phrases it has seen, and both forms are equal.
-# 2. A phrase pair must contain all words that its words are linked with. So the smallest pair would grow to cover both of them, or
+# **2.** No: it copies phrases it has seen, and both forms are equal.
+#
+# **3.** A phrase pair must contain all words that its words are linked with. So the smallest pair would grow to cover both of them, or
 # there would be none: errors of the alignment become missing phrases.
 #
 # </details>

@@ -120,16 +120,58 @@ model.attention("the old man sees a dog.")
 #
 # ## Exercises
 #
-# 1. Give all of `por`, `qué` the logits 90 for their own word and 60 for "why", and average them by hand, outside and inside the
-# softmax. Which word wins for "por qué", and for "por"?
-# 2. "el perro es gigante" was translated "the dog is big" and "the dog is large", "grande" only "big". What can a table never learn
+# **1.** Give "por" and "qué" logits by hand: 90 for their own word, and 60 for "why". `outside` averages the probabilities of the
+# source words, as `ibm1_factored` does. Write `inside`, as `attention_ibm1` does.
+
+# %% tags=["exercise"]
+def softmax(logits):
+    """Returns probabilities along the last axis."""
+    powers = np.exp(logits - np.max(logits, axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def outside(logits):
+    """Returns the probability of each target word; `logits` has a row for each source word."""
+    return softmax(logits).mean(axis=0)
+
+
+def inside(logits):
+    """The same, with the average inside the softmax."""
+    return ...
+
+# %% tags=["check"]
+meanings = ["why", "for", "what"]
+logits = np.array([[60.0, 90.0, 0.0], [60.0, 0.0, 90.0]])  # of por, of qué
+found, expected = inside(logits), [1.0, 0.0, 0.0]
+if found is ...:
+    print("not yet: the ... in `inside` is still there")
+elif np.shape(found) != (3,) or not np.allclose(found, expected, atol=1e-3):
+    print(f"not yet: expected {expected} for why, for, what; found {np.round(found, 3).tolist()}")
+    print("Average the logits of the source words first; the probabilities of each one come too late.")
+else:
+    for text, rows in (("por qué", [0, 1]), ("por", [0]), ("qué", [1])):
+        best = [meanings[np.argmax(average(logits[rows]))] for average in (outside, inside)]
+        print(f"right: {text:<8} outside {best[0]:<5} inside {best[1]}")
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def inside(logits):
+#     return softmax(logits.mean(axis=0))
+# ```
+#
+# </details>
+#
+# **2.** "el perro es gigante" was translated "the dog is big" and "the dog is large", "grande" only "big". What can a table never learn
 # about "grande" and "large" that vectors can?
 #
 # <details><summary>Answers</summary>
 #
-# 1. Outside, each word alone is nearly sure of its own word, and the averages of "for" and "what" are a half each. Inside, "why" has
-# (60 + 60) / 2 = 60, "for" and "what" 45 each: "why" wins by far; for "por" alone, "for" wins by 30.
-# 2. They never stood together, so the table has 0. Vectors of "grande" and "gigante" are close, because both must give "big", and
+# **1.** Outside, each word alone is nearly sure of its own word, and "for" and "what" have a half each. Inside, "why" has
+# (60 + 60) / 2 = 60, "for" and "what" have 45 each: "why" wins by far. For "por" alone, "for" wins by 30.
+#
+# **2.** They never stood together, so the table has 0. Vectors of "grande" and "gigante" are close, because both must give "big", and
 # "large" is near "gigante".
 #
 # </details>

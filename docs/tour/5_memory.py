@@ -80,15 +80,53 @@ for length in (4, 8, 12, 16, 20, 24):
 #
 # ## Exercises
 #
-# 1. What would the first column look like if the task was to copy in the same order? (`reverse_source` of `lstm_seq2seq` is what
+# **1.** One step of the memory. The gates `forget`, `write` and `show` have a number between 0 and 1 for each unit, and `new` is what is
+# inside the tanh of the equation for $c_t$.
+
+# %% tags=["exercise"]
+import numpy as np
+
+
+def lstm_step(memory, forget, write, show, new):
+    """Returns the memory c and the state h after a word, as a pair."""
+    return ...
+
+# %% tags=["check"]
+memory = np.array([1.0, -0.5])
+found = lstm_step(memory, np.array([0.9, 0.0]), np.array([0.2, 1.0]), np.array([1.0, 0.5]), np.array([2.0, 1.0]))
+expected = [[1.093, 0.762], [0.798, 0.321]]
+if found is ...:
+    print("not yet: the ... in `lstm_step` is still there")
+elif np.shape(found) != (2, 2) or not np.allclose(found, expected, atol=1e-3):
+    print(f"not yet: expected c and h {expected}, found {np.round(found, 3).tolist()}")
+    print("Is there a tanh around `new`, and another one around the new memory in h?")
+else:
+    for _ in range(100):  # The gates forget nothing and write nothing.
+        memory, state = lstm_step(memory, 1.0, 0.0, 1.0, 5.0)
+    print("right, and after 100 more words the memory is still", memory)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def lstm_step(memory, forget, write, show, new):
+#     memory = forget * memory + write * np.tanh(new)
+#     return memory, show * np.tanh(memory)
+# ```
+#
+# </details>
+#
+# **2.** What would the first column look like if the task was to copy in the same order? (`reverse_source` of `lstm_seq2seq` is what
 # Sutskever et al. did about this.)
-# 2. Give the bottleneck ten times as many units (`settings={"encoder_units": 512, "decoder_units": 1024}`). Does the fault go away?
+#
+# **3.** Give the bottleneck ten times as many units (`settings={"encoder_units": 512, "decoder_units": 1024}`). Does the fault go away?
 #
 # <details><summary>Answers</summary>
 #
-# 1. Then the first word written is the one that was read longest ago. Reading the source backwards makes the first words near again,
+# **2.** Then the first word written is the one that was read longest ago. Reading the source backwards makes the first words near again,
 # at the price of the last ones.
-# 2. It moves to longer sentences, and training takes longer. The number of things to remember grows with the sentence, the vector
+#
+# **3.** It moves to longer sentences, and training takes longer. The number of things to remember grows with the sentence, the vector
 # does not.
 #
 # </details>

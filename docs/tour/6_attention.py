@@ -73,8 +73,8 @@ model.translate(["we think that the old man loves the bird", "the red king finds
 assert model.translate(["they say that the wise wolf hears the dog"])[0].endswith("den Hund hört")
 
 # %% [markdown]
-# Point at a word of a translation: it shows the source words it came from. Nobody told the model about them; the weights are a
-# by-product of predicting the next word. As a picture, a row for each word written:
+# Which source words did the model look at while it wrote each word? Nobody told it where to look; the weights are a by-product of
+# predicting the next word. As a picture, a row for each word written:
 
 # %%
 model.attention("we think that the old man loves the bird")
@@ -105,12 +105,57 @@ for beam_size in (1, 4, 16):
 # %% [markdown]
 # ## Exercises
 #
-# 1. The row of `</s>`: where does the model look when it decides to stop?
-# 2. Where does the row of the verb at the end look, and why not on the diagonal?
+# **1.** Attention in two lines. `query` is the decoder's state, `states` has a row for each source word, and the score is their product,
+# $h^\top m$. Return the weights of the source words and the context, the average of the states with these weights.
+
+# %% tags=["exercise"]
+import numpy as np
+
+
+def softmax(scores):
+    """Returns probabilities along the last axis."""
+    powers = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def attend(query, states):
+    """Returns (weights, context): a weight for each row of `states`, and a vector like `query`."""
+    return ...
+
+# %% tags=["check"]
+states = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+found = attend(np.array([2.0, 0.0]), states)
+expected = [0.468, 0.063, 0.468], [0.937, 0.532]
+if found is ...:
+    print("not yet: the ... in `attend` is still there")
+elif not isinstance(found, tuple) or [*map(np.shape, found)] != [(3,), (2,)]:
+    print(f"not yet: expected a pair of 3 weights and 2 numbers of the context, found {found}")
+elif not all(np.allclose(one, right, atol=1e-3) for one, right in zip(found, expected)):
+    print(f"not yet: expected {expected}, found {tuple(np.round(one, 3).tolist() for one in found)}")
+    print("The weights are a softmax of the scores, and add up to 1.")
+else:
+    sure, _ = attend(np.array([20.0, 0.0]), states[:2])
+    print("right; a query ten times as long looks at one word alone:", sure.round(3))
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def attend(query, states):
+#     weights = softmax(states @ query)
+#     return weights, weights @ states
+# ```
+#
+# </details>
+#
+# **2.** The row of `</s>`: where does the model look when it decides to stop?
+#
+# **3.** Where does the row of the verb at the end look, and why not on the diagonal?
 #
 # <details><summary>Answers</summary>
 #
-# 1. At `</s>`, or at the last word: a translation is complete when the source is.
-# 2. At the English verb in the middle of the clause, or beside it: attention jumps where words were moved.
+# **2.** At `</s>`, or at the last word: a translation is complete when the source is.
+#
+# **3.** At the English verb in the middle of the clause, or beside it: attention jumps where words were moved.
 #
 # </details>

@@ -119,14 +119,57 @@ print(inspect.getsource(MultiHeadAttention.attend))
 # %% [markdown]
 # ## Exercises
 #
-# 1. How many products does self-attention take for a sentence of n words of width d, and recurrence? When is which cheaper?
-# 2. What does a decoder without its mask learn?
+# **1.** Self-attention of a decoder: the product of queries and keys, divided by the root of $d$, without the words to the right. Replace
+# the `...` by the masked scores: where `mask` is `False`, a score must be so small that its weight becomes 0.
+
+# %% tags=["exercise"]
+def softmax(scores):
+    """Returns probabilities along the last axis."""
+    powers = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def masked_scores(queries, keys, mask):
+    """Returns the score of word k for word i, [i, k]; all have [words, d], and `mask` has [i, k]."""
+    return ...
+
+# %% tags=["check"]
+draw = np.random.default_rng(2)
+queries, keys, values = draw.normal(size=(3, 4, 16)) * 2
+mask = np.tril(np.ones([4, 4], bool))  # As of `causal_mask`.
+found = masked_scores(queries, keys, mask)
+if found is ...:
+    print("not yet: the ... in `masked_scores` is still there")
+elif np.shape(found) != (4, 4):
+    print(f"not yet: expected a score for each pair of 4 words, found the shape {np.shape(found)}")
+elif (later := softmax(found)[~mask].max()) > 1e-6:
+    print(f"not yet: expected the weight 0 for words to the right, found up to {later:.3f}")
+elif not np.allclose(np.array(found)[1, :2], [6.743, 2.637], atol=1e-3):
+    print(f"not yet: expected [6.743, 2.637] for the second word, found {np.array(found)[1, :2].round(3)}")
+    print("Is the product divided by the root of d? Are queries in rows and keys in columns?")
+else:
+    print("right; the weights:", softmax(found).round(2), sep="\n")
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def masked_scores(queries, keys, mask):
+#     return np.where(mask, queries @ keys.T / np.sqrt(queries.shape[-1]), -1e9)
+# ```
+#
+# </details>
+#
+# **2.** How many products does self-attention take for a sentence of n words of width d, and recurrence? When is which cheaper?
+#
+# **3.** What does a decoder without its mask learn?
 #
 # <details><summary>Answers</summary>
 #
-# 1. n² d against n d²: attention is cheaper where sentences are shorter than vectors. More important: the n² are done at once, the n
+# **2.** n² d against n d²: attention is cheaper where sentences are shorter than vectors. More important: the n² are done at once, the n
 # steps of recurrence one after the other.
-# 2. To copy the next word from its own input. The loss falls to 0, and the first translation is nonsense, because there is no next
+#
+# **3.** To copy the next word from its own input. The loss falls to 0, and the first translation is nonsense, because there is no next
 # word to copy.
 #
 # </details>

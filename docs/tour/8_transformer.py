@@ -135,14 +135,55 @@ model.export(place / "export")
 # %% [markdown]
 # ## Exercises
 #
-# 1. Train again with `settings={"positions": "rotary"}`, and with `settings={"norm": "post"}`. Which of the three is ahead after one
+# **1.** Every part of a layer is put together in the same way. `network` is self-attention, or the small network. Write the bypass
+# and the normalisation as in the equations at the top of this page.
+
+# %% tags=["exercise"]
+def sublayer(x, network, norm):
+    """Returns x after one part of a layer, normalised before the part (pre-norm)."""
+    return ...
+
+# %% tags=["check"]
+def norm(x):
+    """Returns vectors with mean 0 and variance 1."""
+    return (x - x.mean(axis=-1, keepdims=True)) / x.std(axis=-1, keepdims=True)
+
+
+x = np.array([[1.0, 2.0, 6.0]])
+found, expected = sublayer(x, lambda y: 10 * y, norm), x + 10 * np.array([[-0.926, -0.463, 1.389]])
+if found is ...:
+    print("not yet: the ... in `sublayer` is still there")
+elif np.shape(found) == (1, 3) and np.allclose(found, norm(11 * x)):
+    print(f"not yet: expected {expected.tolist()}, found {found.tolist()}: this is post-norm, as in the paper")
+elif np.shape(found) != (1, 3) or not np.allclose(found, expected, atol=0.01):
+    print(f"not yet: expected {expected.tolist()}, found {np.array(found).tolist()}")
+    print("Does x itself go past the network, without being normalised?")
+else:
+    deep = x
+    for _ in range(100):  # A network that has learnt nothing yet does no harm.
+        deep = sublayer(deep, lambda y: 0 * y, norm)
+    print("right; after 100 parts that return 0, x is still", deep)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def sublayer(x, network, norm):
+#     return x + network(norm(x))
+# ```
+#
+# </details>
+#
+# **2.** Train again with `settings={"positions": "rotary"}`, and with `settings={"norm": "post"}`. Which of the three is ahead after one
 # minute?
-# 2. Which part of the model has most parameters here, and in `transformer_base`?
+#
+# **3.** Which part of the model has most parameters here, and in `transformer_base`?
 #
 # <details><summary>Answers</summary>
 #
-# 1. Usually rotary, then sinusoids, then post-norm, which needs a longer warm-up.
-# 2. The embeddings of a tiny model; in the base model with 37,000 pieces, 19 million of 63 million are embeddings, and the
+# **2.** Usually rotary, then sinusoids, then post-norm, which needs a longer warm-up.
+#
+# **3.** The embeddings of a tiny model; in the base model with 37,000 pieces, 19 million of 63 million are embeddings, and the
 # feed-forward networks have 25 million.
 #
 # </details>

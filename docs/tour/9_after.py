@@ -115,12 +115,51 @@ model.attention("the cat runs . >>context<< it sees me .")
 #
 # ## Exercises
 #
-# 1. Translate "it sees me ." alone, and twice in a row as one text of two lines. What should the model write, and what does it?
-# 2. A model of English to German and French to English is asked for French to German. What could go wrong?
+# **1.** What a model reads with `context_sentences=1`. An empty line ends a document, and no sentence sees a sentence of another
+# document. Write the source lines that the model gets, without the empty ones.
+
+# %% tags=["exercise"]
+def with_context(lines):
+    """Returns each sentence after the one before it and `>>context<<`; the first one of a document alone."""
+    return ...
+
+# %% tags=["check"]
+found = with_context(["the cat runs .", "it sees me .", "it sleeps .", "", "the dog runs ."])
+expected = [
+    "the cat runs .",
+    "the cat runs . >>context<< it sees me .",
+    "it sees me . >>context<< it sleeps .",
+    "the dog runs .",
+]
+if found is ...:
+    print("not yet: the ... in `with_context` is still there")
+elif not isinstance(found, list) or len(found) != len(expected):
+    print(f"not yet: expected a list of {len(expected)} lines, one for each sentence; found {found}")
+elif found != expected:
+    number, one, right = next((n, a, b) for n, (a, b) in enumerate(zip(found, expected), 1) if a != b)
+    print(f"not yet: expected in line {number} {right!r}, found {one!r}")
+else:
+    print("right:", *found, sep="\n")
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def with_context(lines):
+#     pairs = zip(["", *lines], lines)
+#     return [f"{before} >>context<< {line}" if before else line for before, line in pairs if line]
+# ```
+#
+# </details>
+#
+# **2.** Translate "it sees me ." alone, and twice in a row as one text of two lines. What should the model write, and what does it?
+#
+# **3.** A model of English to German and French to English is asked for French to German. What could go wrong?
 #
 # <details><summary>Answers</summary>
 #
-# 1. There is no right answer without an animal; it writes what is more frequent, or what is left from the line before.
-# 2. It has never been asked for German from a French source, and may write English: the tag is one token against all its habits.
+# **2.** There is no right answer without an animal; it writes what is more frequent, or what is left from the line before.
+#
+# **3.** It has never been asked for German from a French source, and may write English: the tag is one token against all its habits.
 #
 # </details>
