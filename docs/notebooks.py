@@ -40,7 +40,7 @@ _formatters["text/html"].for_type_by_name(*_name, lambda attention: None)
 VARYING = re.compile(
     r"[^\n:]+: +\d+(?:%\|| \w)[^\[\n]*\[[\d:]+[<,][^\]\n]*\]\n?| *\([\d,.]+ [\w ]+/s\)"
     r"|^minutes +[\d.]+\n| at [\d.]+ s an update|^precision: .* s per update.*\n"
-    r"|^(?:INFO|WARNING):tensorflow:.*\n",
+    r"|^(?:INFO|WARNING):tensorflow:.*\n|(?:\x1b\[A)+\n?",
     re.MULTILINE,
 )
 # What a run prints between its limits and its summary: only its start and end are shown.

@@ -120,8 +120,8 @@ turned = {
     "valid_source": text["valid_target"],
     "valid_target": text["valid_source"],
 }
-nmt_zoo.train("ibm1", model_dir=place / "channel", data_dir="runs/tour/data", **turned)
-nmt_zoo.train(
+channel = nmt_zoo.train("ibm1", model_dir=place / "channel", data_dir="runs/tour/data", **turned)
+language_model = nmt_zoo.train(
     "ngram_lm",
     model_dir=place / "lm",
     data_dir="runs/tour/data",

@@ -174,14 +174,14 @@ else:
 #
 # </details>
 #
-# **2.** Train again with `settings={"positions": "rotary"}`, and with `settings={"norm": "post"}`. Which of the three is ahead after one
+# **2.** Train again with `settings={"positions": "sinusoidal"}`, and with `settings={"norm": "post"}`. Which of the three is ahead after one
 # minute?
 #
 # **3.** Which part of the model has most parameters here, and in `transformer_base`?
 #
 # <details><summary>Answers</summary>
 #
-# **2.** Usually rotary, then sinusoids, then post-norm, which needs a longer warm-up.
+# **2.** Usually rotary positions, which were chosen above, then sinusoids, then post-norm, which needs a longer warm-up.
 #
 # **3.** The embeddings of a tiny model; in the base model with 37,000 pieces, 19 million of 63 million are embeddings, and the
 # feed-forward networks have 25 million.
