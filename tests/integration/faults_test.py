@@ -13,13 +13,13 @@ WARNED = [name for name, fault in FAULTS.items() if fault.says]
 
 
 def failures(*nodes):
-    """Runs tests by pytest in this process; returns the phases in which they failed, by node."""
+    """Runs tests by pytest in this process; returns the assertions that failed, by node."""
     failed = {}
 
     class Listener:
-        def pytest_runtest_logreport(self, report):
-            if report.failed:
-                failed.setdefault(report.nodeid, report.when)
+        def pytest_exception_interact(self, node, call):
+            found = call.excinfo.errisinstance((AssertionError, pytest.fail.Exception))
+            failed[node.nodeid] = "assertion" if found else call.excinfo.exconly()
 
     arguments = ["-p", "no:xdist", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--tb=no"]
     with contextlib.redirect_stdout(io.StringIO()) as out:
@@ -35,7 +35,7 @@ def test_without_a_fault_every_law_holds():
 @pytest.mark.parametrize("name", LAWS)
 def test_a_law_finds_the_fault(name):
     with planted(name):
-        assert failures(FAULTS[name].finder) == {FAULTS[name].finder: "call"}
+        assert failures(FAULTS[name].finder) == {FAULTS[name].finder: "assertion"}
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +49,8 @@ def test_a_warning_tells_of_the_fault_and_a_sound_text_has_none(name, pairs, tmp
     fault = FAULTS[name]
     assert fault.says(*pairs) == []
     assert any(fault.finder in line for line in fault.says(*fault.change(*pairs)))
+
+
+def test_the_page_has_the_table_of_the_results():
+    text = faults.PAGE.read_text(encoding="utf-8")
+    assert text == faults.page(text), "run `python -m docs.tutorials.faults`"
