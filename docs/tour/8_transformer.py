@@ -100,6 +100,8 @@ for name in ("ibm2", "phrase_based"):
     other = nmt_zoo.train(name, model_dir=place / name, data_dir="runs/tour/data")
     outputs[name] = place / f"{name}.de"
     call("translate", model_dir=place / name, input=demo / "test.en", output=outputs[name])
+
+# %%
 call(
     "compare",
     source=demo / "test.en",
