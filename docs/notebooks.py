@@ -47,7 +47,7 @@ VARYING = re.compile(
 RUN = re.compile(r"(?<=^until )(.*?)(?=^ {9,}runs/)", re.MULTILINE | re.DOTALL)
 FIRST, LAST = 12, 5  # Lines.
 KINDS = "code", "markdown"
-ELSEWHERE = "<p><em>An interactive page: run this cell, or see the site of `make docs`.</em></p>"
+ELSEWHERE = "<p><em>An interactive page: run this cell, or <code>make docs</code>.</em></p>"
 
 
 def notebook_of(page):
