@@ -43,7 +43,6 @@ class InputText(NamedTuple):
     size: int | None = None  # Number of lines, or None if it is unknown.
     prompts: bool = False  # Whether a person types the lines.
     references: list | tuple = ()  # List of reference translations, each a list of str.
-    baseline: list | None = None  # List of str, other translations; or None.
     starts: Collection = ()  # Where documents begin, see `data_pipeline.documents.Context`.
 
     def in_documents(self, most: int) -> "InputText":
@@ -52,14 +51,12 @@ class InputText(NamedTuple):
         return self._replace(read=lambda most_lines: context.of(self.read(most_lines)))
 
 
-def open_text(
-    path: str, *, column: int | None = None, reference: str = "", baseline: str = ""
-) -> InputText:
+def open_text(path: str, *, column: int | None = None, reference: str = "") -> InputText:
     """Opens a text, see `source_text`, and what its translations are compared with.
 
     An empty `path` is standard input, which is read as it arrives, or as a whole if there are
-    references. `reference`, see `reference_texts`, and `baseline`, a file of other translations,
-    are "" for none. Raises UserError as `source_text` and `reference_texts`.
+    references. `reference` is as of `reference_texts`; "" for none. Raises UserError as
+    `source_text` and `reference_texts`.
     """
     name = path or "standard input"
     if column and not is_tsv(name):
@@ -75,8 +72,7 @@ def open_text(
             return InputText(read, name, prompts=prompts)
         lines = [line for _, window in windows(read, 1000) for line in window]
     references = reference_texts(reference, name, lines, column) if reference else []
-    others = other_translation(baseline, name, lines) if baseline else None
-    return InputText(reader(lines), name, len(lines), False, references, others, starts)
+    return InputText(reader(lines), name, len(lines), False, references, starts)
 
 
 def windows(read: Callable[[int], list[str]], batch_size: int) -> Iterator[tuple[int, list[str]]]:

@@ -45,7 +45,6 @@ METHODS = {
     "plain": (),
     "bpe_dropout": ("--bpe_dropout=0.1",),
     "copies": ("--copy_share=0.05",),
-    "r_drop": ("--r_drop=5",),
     "token_dropout": ("--token_dropout=0.1",),
     "relative": ("--set=positions=relative",),
     "rotary": _ROTARY,

@@ -2,21 +2,6 @@
 
 from benchmarks.tables.cells import read, records, spread, table
 
-_UPDATES = {
-    "model": "`{model}`",
-    "precision": "{precision}",
-    "target tokens a second": "{candidates[ours][tokens_per_second]:,.0f}",
-    "GFLOP/s": "{operations_per_second[ours]:1e-9 .0f}",
-    "ours is: than a replica on each core": spread("rate_beside_replicas"),
-    "than a minimal step of the same Keras model": spread("rate_beside_minimal"),
-    "than PyTorch, eager": spread("rate_beside_pytorch"),
-    "than PyTorch, `torch.compile`": spread("rate_beside_compiled"),
-    "than its matrix products alone": spread("rate_beside_products"),
-    "peak memory: ours, PyTorch": (
-        "{candidates[ours][peak_memory_bytes]:1e-9 .2f}, "
-        "{candidates[pytorch][peak_memory_bytes]:1e-9 .2f} GB"
-    ),
-}
 _ENGINES = {
     "ours": "ours",
     "ours bfloat16": "ours, bfloat16",
@@ -42,17 +27,8 @@ _DECODING = {
 }
 
 
-def _updates():
-    """Makes a row for each result of updates beside PyTorch."""
-    results = records("speed/updates/*.json")
-    return table(
-        _UPDATES,
-        sorted(results, key=lambda r: (r["settings"]["width"], r["precision"] != "float32")),
-    )
-
-
 def _update_sentence():
-    """Makes README's sentence on the speed of training, from the same results.
+    """Makes README's sentence on the speed of training, from the results beside PyTorch.
 
     All are of float32: some of these processors compute bfloat16 in PyTorch more slowly still.
     """
@@ -101,6 +77,5 @@ def _decoding():
 
 TABLES = {
     "speed": _update_sentence,
-    "updates": _updates,
     "decoding": _decoding,
 }

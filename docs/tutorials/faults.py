@@ -79,7 +79,7 @@ def _causal_in_cross_attention(self, x, memory, source_mask, training=None):
     )
 
 
-def _smoothed_everywhere(outputs, weights, wanted, compared):
+def _smoothed_everywhere(outputs, weights, wanted, taught):
     logits, e = losses.logits_of(outputs, *weights), wanted.label_smoothing
     log_probs = tf.nn.log_softmax(logits)
     nll = -tf.gather(log_probs, wanted.target_ids, batch_dims=2) * wanted.mask

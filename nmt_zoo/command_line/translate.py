@@ -48,7 +48,6 @@ from nmt_zoo.decoding.scores import (
     check_metrics,
     corpus_scores,
     leading,
-    paired_bootstrap,
     remarks,
     score_entries,
     score_lines,
@@ -89,7 +88,7 @@ _OF_TRANSLATING = dict.fromkeys(
         *("divide_by_length", "word_reward", "coverage_penalty", "prefix", "required", "banned"),
         *("keep", "sample", "temperature", "top_k", "top_p", "seed", "mbr"),
         *("shortlist", "replace_unknowns", "lexicon", "split_sentences", "long_lines", "tag"),
-        *("export_dir", "reference", "metrics", "baseline", "lowercase", "tokenize"),
+        *("export_dir", "reference", "metrics", "lowercase", "tokenize"),
         *("save_scores", "format=scores", "engine=ctranslate2", "compile"),
     ),
     "nothing is translated",
@@ -278,13 +277,6 @@ class Arguments(flag_values.Arguments):
     metrics: list[str] = flag(
         _SCORES, ["bleu", "chrf"], f"Scores to print: {', '.join(METRICS)}.", needs=("reference",)
     )
-    baseline: str = flag(
-        _SCORES,
-        "",
-        "File of other translations of the input. Tests by paired bootstrap whether the scores "
-        "differ.",
-        needs=("reference",),
-    )
     lowercase: bool = flag(
         _SCORES,
         False,
@@ -423,9 +415,6 @@ def print_scores(
     options = {"lowercase": args.lowercase, "tokenize": tokenize, "metrics": args.metrics}
     scores = corpus_scores(outputs, references, **options)
     lines = score_lines(scores, args.metrics)
-    if text.baseline is not None:
-        baseline = tokenizer.target_words(text.baseline)
-        lines += paired_bootstrap(outputs, baseline, references, **options)
     print_results(args, *lines)
     if args.save_scores:
         record = {
@@ -473,7 +462,7 @@ def check_flags(args: Arguments) -> None:
     check_metrics(args.metrics)
     if args.reference and "bleu" in args.metrics:
         check_bleu_tokenizer(args.tokenize)
-    inputs = [args.input, args.score, args.rank, args.baseline, *args.reference.split(",")]
+    inputs = [args.input, args.score, args.rank, *args.reference.split(",")]
     inputs += texts_read(args).values()
     outputs = args.output, args.output and unfinished(args.output), args.save_scores
     check_outputs(filter(None, outputs), filter(None, inputs), None if args.input else sys.stdin)
@@ -598,9 +587,7 @@ def main(args: Arguments) -> int:
     if not args.channel_model:  # It translates into the language of its source text.
         training_text = TrainingText.read(directories[0].training_text_path)
     reference = args.reference or args.score
-    text = open_text(
-        args.input, column=args.input_column, reference=reference, baseline=args.baseline
-    )
+    text = open_text(args.input, column=args.input_column, reference=reference)
     models = Models(*(loaded or load_model(args, directories)), directories)
     args = with_length_penalty(args, models.config)
     if most := models.config["options"]["context_sentences"]:

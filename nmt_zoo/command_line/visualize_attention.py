@@ -4,8 +4,7 @@
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.html
     python visualize_attention.py --model_dir=runs/x --input=test.en --output=attention.html
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --attention=tree
-    python visualize_attention.py --model_dir=runs/x --heads=heads.png --input=test.en \\
-        --target_input=test.de --gold=test.gold
+    python visualize_attention.py --model_dir=runs/x --heads --input=test.en --target_input=test.de
     python visualize_attention.py --architecture=transformer_base --output=transformer.svg
     python visualize_attention.py --architecture=runs/x --output=x.svg
 
@@ -47,14 +46,13 @@ from nmt_zoo.decoding.pictures.architecture_pictures import (
     save_preset,
 )
 from nmt_zoo.decoding.pictures.attention_pictures import check_choice, save_attention
-from nmt_zoo.decoding.pictures.head_pictures import save_heads
 from nmt_zoo.decoding.pictures.tree_pictures import save_tree
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.models.architecture import describe
 
 _ONE = "Picture or page of the attention between a sentence and its translation"
-_HEADS = "Picture and table of what each head looks at in a text"
+_HEADS = "Table of what each head looks at in a text"
 _ARCHITECTURE = "Picture of what a model consists of"
 _CHOICE = ("attention", "layer", "head")  # Flags that choose a map.
 
@@ -129,11 +127,10 @@ class Arguments(flag_values.Arguments):
         "Correct links to mark, i-j (sure) or ipj (possible), with spaces between.",
         needs=("source", "target", "attention=cross"),
     )
-    heads: str = flag(
+    heads: bool = flag(
         _HEADS,
-        "",
-        "Picture to write of entropy, distance and alignment error rate of each attention head, "
-        "with a table on standard output.",
+        False,
+        "Prints a table of entropy, distance and alignment error rate of each attention head.",
         needs=("target_input",),
         excludes=("output", "attention", "layer", "head", "merge_subwords"),
     )
@@ -316,11 +313,10 @@ def explore_text(flags: Arguments) -> None:
     print(f"wrote {flags.output}, an index of the pages of {len(sources):,} lines{more}")
 
 
-def draw_heads(flags: Arguments) -> None:
-    """Summarises every attention head over a text, as a picture and a table."""
-    console.check_picture("heads", flags.heads)
+def print_heads(flags: Arguments) -> None:
+    """Prints a table that summarises every attention head over a text."""
     inputs = flags.input, flags.target_input, flags.gold
-    check_outputs(filter(None, (flags.heads, flags.save_scores)), filter(None, inputs))
+    check_outputs(filter(None, [flags.save_scores]), filter(None, inputs))
     path = one_model_dir(flags)
     names = flags.input, flags.target_input
     lines = open_split(names)
@@ -336,9 +332,6 @@ def draw_heads(flags: Arguments) -> None:
     if empty:
         all_pairs = f"{empty:,} of {pairs + empty:,} pairs"
         print(f"{all_pairs} have an empty side and do not count", file=sys.stderr)
-    title = f"{name}: attention over {pairs:,} sentence pairs by layer (row) and head (column)"
-    with console.picture("heads", flags.heads):
-        save_heads(summary.heads, flags.heads, title=title)
     if flags.save_scores:
         names = ("input", "target_input", "gold", "save_scores")
         settings = {name: getattr(flags, name) for name in names}
@@ -374,14 +367,14 @@ def draw_architecture(flags: Arguments) -> None:
 
 
 def main(flags: Arguments) -> int:
-    """Draws the one picture that the flags ask for."""
+    """Draws the one picture, or prints the table, that the flags ask for."""
     chosen_map(flags)
     flags.check()
     process.start_tensorflow()
     if flags.architecture:
         draw_architecture(flags)
     elif flags.heads:
-        draw_heads(flags)
+        print_heads(flags)
     elif flags.attention == "tree":
         draw_tree(flags)
     elif flags.input:

@@ -317,7 +317,7 @@ OPTIONS = [
         _LOSS,
         choices=("vocabulary", "words"),
         needs=("label_smoothing",),
-        excludes=dict.fromkeys(("teacher", "r_drop"), "they compare whole distributions"),
+        excludes={"teacher": "it compares whole distributions"},
         when="words",
     ),
     Option(
@@ -325,15 +325,6 @@ OPTIONS = [
         0.0,
         "Factor on the sum of the squares of all matrices of weights, which is added to the loss "
         "that is minimised, but not to the loss that is printed (0: none).",
-        _LOSS,
-        0.0,
-        1000.0,
-    ),
-    Option(
-        "r_drop",
-        0.0,
-        "Weight alpha of R-Drop: two passes over each batch, whose dropout differs; the divergence "
-        "of their predictions is added to the loss (0: a single pass; Liang et al. use 5).",
         _LOSS,
         0.0,
         1000.0,

@@ -209,29 +209,6 @@ def score_entries(scores: dict[str, Any], metrics: Sequence[str]) -> dict[str, A
     return entries
 
 
-def paired_bootstrap(
-    outputs: Sequence[str],
-    baseline: Sequence[str],
-    references: Sequence[Sequence[str]],
-    metrics: Sequence[str] = ("bleu",),
-    **bleu_options: Any,
-) -> list[str]:
-    """Tests by resampling whether outputs score otherwise than a baseline; Koehn 2004.
-
-    The baseline has other translations of the same lines. Returns a line of text for each metric:
-    signature, both scores, p-value.
-    """
-    signatures, results = _resampled([baseline, outputs], references, metrics, bleu_options)
-    lines = []
-    for name, signature in signatures.items():
-        before, after = results[name]
-        lines.append(
-            f"{name}|{signature} = {after.score:.2f}, baseline {before.score:.2f}, "
-            f"p = {after.p_value:.4f}"
-        )
-    return lines
-
-
 def p_values(
     outputs: Sequence[str],
     others: Sequence[Sequence[str]],

@@ -298,14 +298,6 @@ def _origin(options, directory):
 
 def _check_new_run(run_config, directory, is_chief):
     """Raises `UserError` if a new run cannot begin; the chief prints the faults of its text."""
-    options = run_config.options
-    rates = {name: rate for name, rate in run_config.settings.items() if "dropout" in name}
-    if options["r_drop"] and not any(rates.values()):
-        remedy = ", or add " + " or ".join(f"--set {name}=0.1" for name in rates) if rates else ""
-        raise UserError(
-            f"--r_drop={options['r_drop']:g}: {run_config.model} has no dropout here, so "
-            f"both passes over a batch would be the same; leave it out{remedy}"
-        )
     directory.check_free()
     if is_chief:
         print_faults(run_config)

@@ -16,7 +16,6 @@ from nmt_zoo.models import shift_right
 from nmt_zoo.training.ways.base import Options, WayOfTraining
 from nmt_zoo.training.ways.gradient.accumulator import Accumulator, mean, summands
 from nmt_zoo.training.ways.gradient.adam import adam
-from nmt_zoo.training.ways.gradient.divergences import Compared, training_losses
 from nmt_zoo.training.ways.gradient.guided_alignment import Guide
 from nmt_zoo.training.ways.gradient.losses import (
     BATCH_SIGNATURE,
@@ -27,7 +26,7 @@ from nmt_zoo.training.ways.gradient.losses import (
 )
 from nmt_zoo.training.ways.gradient.moving_average import MovingAverage
 from nmt_zoo.training.ways.gradient.precision import LossScale
-from nmt_zoo.training.ways.gradient.teacher import Teacher
+from nmt_zoo.training.ways.gradient.teacher import Teacher, training_losses
 from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
 
 # Options that a model that predicts "scores" does not take, and why.
@@ -41,7 +40,7 @@ _NOT_WITH_SCORES = {
 }
 # Options that are arguments of `Gradient`, by the same names.
 _ARGUMENTS = ["label_smoothing", "smoothing_over", "l2", "clip_norm", "loss_average"]
-_ARGUMENTS += ["jit_compile", "ema_decay", "r_drop", "warmup_steps"]
+_ARGUMENTS += ["jit_compile", "ema_decay", "warmup_steps"]
 _NOT_GUIDED = "whose alignments are not an attention that training could guide"
 
 
@@ -59,7 +58,7 @@ class Gradient(WayOfTraining):
         *("max_sentences_per_batch", "accumulate_steps", "pad_to_bucket", "precision"),
         *("jit_compile", "ema_decay", "adam_beta_2", "weight_decay", "clip_norm"),
         *("learning_rate", "warmup_steps", "schedule", "decay_steps", "plateau_patience"),
-        *("loss_average", "label_smoothing", "smoothing_over", "l2", "r_drop", "bpe_dropout"),
+        *("loss_average", "label_smoothing", "smoothing_over", "l2", "bpe_dropout"),
         *("token_dropout", "context_sentences", "copy_share"),
         *("guide", "guide_weight", "teacher", "teacher_weight"),
     )
@@ -79,7 +78,6 @@ class Gradient(WayOfTraining):
     # Decay of a `MovingAverage` of the weights, which is validated and saved in their place; 0: no
     # average.
     ema_decay: float = 0.0
-    r_drop: float = 0.0  # `alpha` of `divergences`, for two passes; 0: a single pass.
     token_dropout: TokenDropout | None = None  # Of the inputs.
     guide: Guide | None = None  # Of the attention.
     teacher: Teacher | None = None  # From which the model learns, too.
@@ -284,17 +282,12 @@ class Gradient(WayOfTraining):
             if weights and counts_padding:
                 return projected_losses(outputs, weights, wanted)
             return smoothed_cross_entropy(self._logits(outputs, weights), wanted)
-        compared = None
-        if self.r_drop or self.teacher:
-            taught = self.teacher and self.teacher.predict(inputs)
-            compared = Compared(self.r_drop or None, taught)
+        taught = self.teacher and self.teacher.predict(inputs)
         if self.token_dropout:
             inputs = self.token_dropout(inputs)
-        if self.r_drop:  # Of equal inputs, dropped tokens too: only the network's dropout differs.
-            inputs = {name: tf.concat([ids, ids], axis=0) for name, ids in inputs.items()}
         outputs, weights, attention = self._outputs(inputs, training=True)
         if counts_padding:
-            loss, nll, tokens = training_losses(outputs, weights, wanted, compared)
+            loss, nll, tokens = training_losses(outputs, weights, wanted, taught)
         else:
             loss, nll, tokens = smoothed_cross_entropy(self._logits(outputs, weights), wanted)
         if attention is not None:

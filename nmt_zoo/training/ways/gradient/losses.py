@@ -174,15 +174,15 @@ def over_groups(
     """Computes everything that needs all logits, in one loop over groups of N tokens.
 
     Args:
-        token_loss: function of a group's logits `[P*N, V]` float32 and of its part of each of
-            `others`; returns (list of float32 values of each token `[N]`, gradient `[P*N, V]`).
-        features: `[G, P*N, D]` of P passes over the tokens.
+        token_loss: function of a group's logits `[N, V]` float32 and of its part of each of
+            `others`; returns (list of float32 values of each token `[N]`, gradient `[N, V]`).
+        features: `[G, N, D]`.
         mask: `[G, N]` float32, 1 or 0; only tokens in the mask have a gradient.
         weights: kernel `[D, V]`, and bias `[V]` if any.
         others: list of `[G, N, ...]`.
 
     Returns:
-        (values `[G, values, N]`, gradient by features `[G, P*N, D]`, by `weights`), float32.
+        (values `[G, values, N]`, gradient by features `[G, N, D]`, by `weights`), float32.
     """
     groups, kernel = tf.shape(features)[0], weights[0]
 
@@ -190,8 +190,7 @@ def over_groups(
         x = features[index]
         values_here, of_logits = token_loss(logits_of(x, *weights), *(o[index] for o in others))
         of_logits = tf.cast(of_logits, x.dtype)
-        passes = tf.shape(x)[0] // tf.shape(mask)[1]
-        real = tf.cast(tf.tile(mask[index], [passes])[:, None], x.dtype)
+        real = tf.cast(mask[index][:, None], x.dtype)
         of_x = real * tf.matmul(of_logits, kernel, transpose_b=True)
         parts = [tf.matmul(real * x, of_logits, transpose_a=True)]
         if len(weights) > 1:

@@ -1,6 +1,15 @@
-"""A trained model, or an ensemble, as the teacher of a new one: word-level distillation."""
+"""Word-level knowledge distillation: a model also learns the predictions t of a teacher.
 
-from collections.abc import Callable
+Kim and Rush 2016, "Sequence-Level Knowledge Distillation", section 3.1. The teacher is a trained
+model or an ensemble; its predictions have the share `weight` of the loss of each token:
+
+    (1 - weight) * loss(p) + weight * KL(t || p)
+
+The paper has the cross-entropy of t and p, whose gradient is the same. `loss` is the label-smoothed
+cross-entropy of `training.ways.gradient.losses`.
+"""
+
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -12,7 +21,18 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.model_directory.combined_models import check_same_tokenizer, load_models, require_steps
 from nmt_zoo.model_directory.directory import model_directories
 from nmt_zoo.training import fine_tuning
-from nmt_zoo.training.ways.gradient.losses import logits_of
+from nmt_zoo.training.ways.gradient.losses import (
+    Losses,
+    Wanted,
+    groups_of,
+    in_groups,
+    log_sums_of,
+    logits_of,
+    over_groups,
+    projected_cross_entropy,
+    smoothed_cross_entropy,
+    with_gradients,
+)
 
 
 class Taught(NamedTuple):
@@ -45,6 +65,92 @@ class Teacher:
         # Read here, because a function with a gradient of its own must not read variables.
         weights = [tf.convert_to_tensor(x) for x in self.model.output_weights() if x is not None]
         return Taught(self.weight, features, lambda x: tf.nn.log_softmax(logits_of(x, *weights)))
+
+
+def training_losses(
+    outputs: tf.Tensor, weights: Sequence | None, wanted: Wanted, taught: Taught | None
+) -> Losses:
+    """Computes the loss of training, by the function of `losses` or of this module that suits.
+
+    `outputs` are logits `[B, T, V]` if `weights` is None. Otherwise they are features `[B, T, D]`,
+    and `weights` is (kernel, bias or None).
+    """
+    if weights and taught:
+        return projected_distilled_cross_entropy(outputs, weights, wanted, taught)
+    if weights:
+        return projected_cross_entropy(outputs, weights, wanted)
+    if taught:
+        return distilled_cross_entropy(outputs, wanted, taught)
+    return smoothed_cross_entropy(outputs, wanted)
+
+
+def distilled_cross_entropy(logits: tf.Tensor, wanted: Wanted, taught: Taught) -> Losses:
+    """Computes the loss of logits `[B, T, V]` float32, as `losses.smoothed_cross_entropy`."""
+    mask, token_loss = wanted.mask, _token_loss(wanted.label_smoothing, taught)
+
+    def compute(logits):
+        arrays = logits, wanted.target_ids, taught.outputs
+        (loss, nll), of_logits = token_loss(*(tf.reshape(x, [-1, *x.shape[2:]]) for x in arrays))
+        real = tf.reshape(mask, [-1])
+        sums = tf.reduce_sum(loss * real), tf.reduce_sum(nll * real)
+        return sums, [tf.reshape(of_logits * real[:, None], tf.shape(logits))]
+
+    return *with_gradients(compute, logits), tf.reduce_sum(mask)
+
+
+def projected_distilled_cross_entropy(
+    features: tf.Tensor, weights: Sequence, wanted: Wanted, taught: Taught
+) -> Losses:
+    """As `distilled_cross_entropy` for logits `features kernel + bias`, never all stored at once.
+
+    As in `losses.projected_cross_entropy`, tokens are processed in groups, and the gradient of a
+    group is computed while its logits are in memory. `features` are `[B, T, D]`, `weights` are
+    (kernel `[D, V]`, bias `[V]` or None).
+    """
+    target_ids, mask = wanted.target_ids, wanted.mask
+    count = tf.size(target_ids)
+    groups = groups_of(2 * count, weights[0].shape[1])
+    token_loss = _token_loss(wanted.label_smoothing, taught)
+
+    def compute(features, *weights):
+        arrays = features, mask, target_ids, taught.outputs
+        rows, real, *others = (in_groups(x, groups) for x in arrays)
+        values, of_rows, of_weights = over_groups(token_loss, rows, real, weights, others)
+        of_rows = tf.reshape(of_rows, [-1, features.shape[-1]])[:count]
+        loss, nll = tf.unstack(tf.reduce_sum(values * real[:, None], axis=[0, 2]))
+        return (loss, nll), [tf.reshape(of_rows, tf.shape(features)), *of_weights]
+
+    weights = [x for x in weights if x is not None]
+    return *with_gradients(compute, features, *weights), tf.reduce_sum(mask)
+
+
+def _token_loss(label_smoothing, taught):
+    """Returns the function that computes the loss of each token and its gradient.
+
+    Its arguments are `logits [N, V]` float32, `target_ids [N]`, and outputs of the teacher
+    `[N, D]`. It returns ([loss `[N]`, nll `[N]`], gradient of the loss `[N, V]`).
+
+    The gradients are written out, because automatic differentiation passes about three times as
+    often over arrays as large as the logits, which takes most of the time in a small model. By the
+    logits of p, the cross-entropy with a distribution q has the gradient p - q, as KL(q || p) has.
+    """
+
+    def token_loss(logits, target_ids, outputs):
+        count, weight = logits.shape[-1], taught.weight
+        probs = tf.nn.softmax(logits)
+        log_sums = log_sums_of(logits, probs)
+        nll = log_sums - tf.gather(logits, target_ids, batch_dims=1)
+        uniform = log_sums - tf.reduce_mean(logits, axis=-1)
+        loss = (1 - label_smoothing) * nll + label_smoothing * uniform
+        elsewhere = label_smoothing / count
+        wanted = tf.one_hot(target_ids, count, 1 - label_smoothing + elsewhere, elsewhere)
+        t = tf.stop_gradient(taught.log_probs(outputs))
+        divergence = tf.reduce_sum(tf.exp(t) * (t - logits + log_sums[:, None]), axis=-1)
+        loss = (1 - weight) * loss + weight * divergence
+        wanted = (1 - weight) * wanted + weight * tf.exp(t)
+        return [loss, nll], probs - wanted
+
+    return token_loss
 
 
 def make_teacher(options: dict[str, Any]) -> Teacher | None:

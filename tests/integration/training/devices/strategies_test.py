@@ -67,7 +67,7 @@ def assert_copies_equal(update):
 @pytest.fixture(scope="module")
 def updates(two):
     """The updates of one device and of two replicas."""
-    settings = {"clip_norm": 0.5, "ema_decay": 0.9, "r_drop": 1.0}
+    settings = {"clip_norm": 0.5, "ema_decay": 0.9}
     return [create_update(replicas, **settings) for replicas in (OneDevice(), two)]
 
 

@@ -259,7 +259,7 @@ def test_an_update_is_made_with_the_options_of_its_run(tmp_path):
     config["options"] = dict(options_of("transformer_tiny", "files", {}))
     teacher.start(config, tokenizer)
     teacher.write_best(model_arrays(model), {"step": 1})
-    given = {"label_smoothing": 0.21, "clip_norm": 0.22, "ema_decay": 0.23, "r_drop": 0.24}
+    given = {"label_smoothing": 0.21, "clip_norm": 0.22, "ema_decay": 0.23}
     given |= {"token_dropout": 0.25, "guide_weight": 0.27}
     given |= {"teacher": str(teacher.path), "teacher_weight": 0.28, "adam_beta_2": 0.29}
     given |= {"weight_decay": 0.3, "learning_rate": 0.31}
@@ -273,7 +273,7 @@ def test_an_update_is_made_with_the_options_of_its_run(tmp_path):
     update = Gradient.of_run(run, model)
     rate, optimizer = update.plateau, update.optimizer
     found = {
-        **{name: getattr(update, name) for name in ("label_smoothing", "clip_norm", "r_drop")},
+        **{name: getattr(update, name) for name in ("label_smoothing", "clip_norm")},
         **{"ema_decay": update.average.decay, "loss_average": update.loss_average},
         **{"guide_weight": update.guide.weight, "teacher_weight": update.teacher.weight},
         **{"adam_beta_2": optimizer.beta_2, "weight_decay": optimizer.weight_decay},

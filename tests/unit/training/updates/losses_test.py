@@ -4,22 +4,24 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from nmt_zoo.training.ways.gradient import divergences, losses
-from nmt_zoo.training.ways.gradient.divergences import Compared
+from nmt_zoo.training.ways.gradient import losses
 from nmt_zoo.training.ways.gradient.losses import (
     Wanted,
     projected_cross_entropy,
     projected_losses,
     smoothed_cross_entropy,
 )
-from nmt_zoo.training.ways.gradient.teacher import Taught
+from nmt_zoo.training.ways.gradient.teacher import (
+    Taught,
+    distilled_cross_entropy,
+    projected_distilled_cross_entropy,
+)
 
 PAD, V = 0, 7
 TARGET = np.array([[5, 2, 6, 3], [4, 3, 0, 0]], np.int32)
 REAL = TARGET != PAD
 RNG = np.random.default_rng(0)
-PASSES = RNG.normal(size=(2, *TARGET.shape, V)) * 2
-LOGITS = PASSES[0]
+LOGITS = RNG.normal(size=(*TARGET.shape, V)) * 2
 OF_TEACHER = RNG.normal(size=LOGITS.shape) * 2
 TAUGHT = Taught(0.25, tf.constant(OF_TEACHER, tf.float32), tf.nn.log_softmax)
 
@@ -65,87 +67,49 @@ def test_results_are_sums_over_tokens_to_which_padding_adds_nothing():
     assert np.isfinite(loss(np.sign(LOGITS) * 1e4)).all()
 
 
-def of_passes(logits, alpha, taught=None):
-    """Returns (loss, nll, tokens) of `[P, B, T, V]`, and the gradient of the loss."""
-    shape = logits.shape
-    logits = tf.constant(logits.reshape(-1, *logits.shape[2:]), tf.float32)
-    with tf.GradientTape() as tape:
-        tape.watch(logits)
-        wanted = Wanted(tf.constant(TARGET), PAD, 0.1)
-        values = divergences.diverging_cross_entropy(logits, wanted, Compared(alpha, taught))
-    return values, tape.gradient(values[0], logits).numpy().reshape(shape)
-
-
-def test_divergence_of_two_passes_and_its_gradients_are_those_of_the_paper():
-    """KL(p||q) has the gradients p (log p/q - KL(p||q)) and q - p by the logits of p and q."""
-    alpha = 3.0
-    p, q = softmax(PASSES)
-    of_p, of_q = ((x * np.log(x / y)).sum(-1, keepdims=True) for x, y in ((p, q), (q, p)))
-    values, gradient = of_passes(PASSES, alpha)
-    without, before = of_passes(PASSES, alpha=0.0)
-    np.testing.assert_allclose(without, np.mean([loss(PASSES[0]), loss(PASSES[1])], 0), rtol=1e-5)
-    equal, of_equal = of_passes(np.stack([LOGITS] * 2), alpha=5.0)
-    np.testing.assert_allclose(equal, loss(), rtol=1e-5)
-    np.testing.assert_allclose(of_equal[0], of_equal[1], atol=1e-6)
-    expected = alpha / 4 * ((of_p + of_q) * REAL[..., None]).sum()
-    np.testing.assert_allclose(values[0] - without[0], expected, rtol=1e-5)
-    by_p = p * (np.log(p / q) - of_p) + p - q
-    by_q = q * (np.log(q / p) - of_q) + q - p
-    expected = alpha / 4 * np.stack([by_p, by_q]) * REAL[..., None]
-    np.testing.assert_allclose(gradient - before, expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("alpha", [None, 3.0], ids=["one pass", "R-Drop"])
-def test_distillation_and_its_gradients_are_those_of_numpy(alpha):
+def test_distillation_and_its_gradients_are_those_of_numpy():
     """KL(t || p) has the gradient p - t by the logits of p."""
-    logits = PASSES if alpha else PASSES[:1]
-    (value, nll, _), gradient = of_passes(logits, alpha, TAUGHT)
-    (plain_loss, plain_nll, _), before = of_passes(logits, alpha)
-    (without, *_), of_divergence = of_passes(logits, alpha and 0.0)
-    divergence, of_divergence = plain_loss - without, before - of_divergence  # 0 without R-Drop.
-    p, t, weight = softmax(logits), softmax(OF_TEACHER), TAUGHT.weight
-    of_teacher = ((t * np.log(t / p)).sum(-1).mean(0) * REAL).sum()
-    expected = (1 - weight) * without + weight * of_teacher + divergence
-    np.testing.assert_allclose(value, expected, rtol=1e-5)
-    np.testing.assert_allclose(nll, plain_nll, rtol=1e-6)
-    expected = (1 - weight) * (before - of_divergence) + of_divergence
-    expected += weight * (p - t) / len(logits) * REAL[..., None]
-    np.testing.assert_allclose(gradient, expected, atol=1e-5)
+    logits = tf.constant(LOGITS, tf.float32)
+    wanted = Wanted(tf.constant(TARGET), PAD, 0.1)
+    values, gradients = [], []
+    for losses_of, *taught in ((distilled_cross_entropy, TAUGHT), (smoothed_cross_entropy,)):
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            values.append(losses_of(logits, wanted, *taught))
+        gradients.append(tape.gradient(values[-1][0], logits).numpy())
+    p, t, weight = softmax(LOGITS), softmax(OF_TEACHER), TAUGHT.weight
+    of_teacher = ((t * np.log(t / p)).sum(-1) * REAL).sum()
+    expected = (1 - weight) * values[1][0] + weight * of_teacher
+    np.testing.assert_allclose(values[0], [expected, *values[1][1:]], rtol=1e-5)
+    expected = (1 - weight) * gradients[1] + weight * (p - t) * REAL[..., None]
+    np.testing.assert_allclose(gradients[0], expected, atol=1e-5)
 
 
-# Function of features and weights, the same of logits, and what is compared.
+# Function of features and weights, the same of logits, and the teacher.
 FORMS = {
     "plain": (projected_cross_entropy, smoothed_cross_entropy, ()),
-    **{
-        name: (
-            divergences.projected_diverging_cross_entropy,
-            divergences.diverging_cross_entropy,
-            (Compared(2.0, taught),),
-        )
-        for name, taught in (("R-Drop", None), ("teacher", TAUGHT))
-    },
+    "teacher": (projected_distilled_cross_entropy, distilled_cross_entropy, (TAUGHT,)),
 }
 FEATURES, KERNEL, BIAS = (
     tf.constant(np.random.default_rng(1).normal(size=shape), tf.float32)
-    for shape in ((2 * len(TARGET), TARGET.shape[1], 5), (5, V), (V,))
+    for shape in ((*TARGET.shape, 5), (5, V), (V,))
 )
 
 
 def values_and_gradients(
     form="plain", bias=BIAS, label_smoothing=0.1, target_ids=TARGET, dtype="float32", at_once=False
 ):
-    projected, of_logits, compared = FORMS[form]
-    features = FEATURES if compared else FEATURES[: len(TARGET)]
-    sources = [tf.cast(x, dtype) for x in (features, KERNEL, bias) if x is not None]
+    projected, of_logits, taught = FORMS[form]
+    sources = [tf.cast(x, dtype) for x in (FEATURES, KERNEL, bias) if x is not None]
     wanted = Wanted(tf.constant(target_ids), PAD, label_smoothing)
     with tf.GradientTape() as tape:
         for source in sources:
             tape.watch(source)
         features, kernel, *biases = sources
         if at_once:
-            values = of_logits(sum(biases, tf.matmul(features, kernel)), wanted, *compared)
+            values = of_logits(sum(biases, tf.matmul(features, kernel)), wanted, *taught)
         else:
-            values = projected(features, (kernel, *(biases or [None])), wanted, *compared)
+            values = projected(features, (kernel, *(biases or [None])), wanted, *taught)
         half = 0.5 * values[0]
     return [*values, *tape.gradient(half, sources)]
 
@@ -165,11 +129,11 @@ def test_projected_loss_and_its_gradients_are_those_of_the_logits(
         np.testing.assert_allclose(actual, value, rtol=1e-5, atol=1e-5)
     if form == "plain":
         wanted = Wanted(tf.constant(TARGET), PAD, label_smoothing)
-        validated = projected_losses(FEATURES[: len(TARGET)], (KERNEL, bias), wanted)
+        validated = projected_losses(FEATURES, (KERNEL, bias), wanted)
         np.testing.assert_allclose(validated, projected[:3], rtol=1e-5)
 
 
-@pytest.mark.parametrize("form", ["plain", "R-Drop"])
+@pytest.mark.parametrize("form", FORMS)
 def test_gradients_have_the_dtype_of_what_they_are_of_and_xla_finds_the_same(form):
     *values, of_features, of_kernel, of_bias = values_and_gradients(form, dtype="bfloat16")
     assert {x.dtype for x in values} == {tf.float32}
