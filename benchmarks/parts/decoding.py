@@ -4,9 +4,13 @@ Two cases: a trained Transformer, and `transformer_base` with random weights, wh
 translation end, so that all engines make the same number of steps. An engine is measured with every
 setting that may suit it best; tables show the fastest. Before anything is timed, the trained
 Transformer translates lines with both engines; lines that differ must have equal scores.
+
+The engines take turns, each in its own process. Only one works at a time, and turns are short, so
+that other load on the machine affects all alike. Ratios are computed for each round.
 """
 
 import itertools
+import multiprocessing
 import os
 import statistics
 import sys
@@ -17,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.parts.turns import Candidate, ratio, take_turns
+from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.decoding.search.types import ALWAYS, NEVER
 
@@ -34,6 +38,48 @@ class Source(NamedTuple):
     directory: str  # Model directory; "" for random weights.
     converted: str  # Folder with the weights for CTranslate2, and a folder of the tokenizer.
     kind: str  # Kind of the tokenizer.
+
+
+class Candidate:
+    """A process that takes turns; keeps `seconds` and `results` of each.
+
+    `threads` are, for TensorFlow, (threads inside an operation, operations at a time).
+    `make(*arguments)` returns `work`, a function of the items of a turn. It is called in the new
+    process, after the threads are set, and may import only its own framework.
+    """
+
+    def __init__(self, name, threads, make, *arguments):
+        self.name, self.seconds, self.results = name, [], []
+        # TensorFlow reads these variables once, during its import.
+        os.environ["TF_NUM_INTRAOP_THREADS"], os.environ["TF_NUM_INTEROP_THREADS"] = map(
+            str, threads
+        )
+        context = multiprocessing.get_context("spawn")
+        self.connection, other = context.Pipe()
+        context.Process(target=_work, args=(other, make, arguments), daemon=True).start()
+        other.close()  # Otherwise `recv` would wait forever if the process died.
+
+    def turn(self, *items):
+        """Calls `work(*items)`; returns (seconds, result). Raises `UserError` if it has ended."""
+        try:
+            self.connection.send(items)
+            return self.connection.recv()
+        except (EOFError, OSError):
+            raise UserError(f"{self.name}: its process has ended; see its error above") from None
+
+
+def _work(connection, make, arguments):
+    work = make(*arguments)
+    for items in iter(connection.recv, None):
+        began = time.perf_counter()
+        result = work(*items)
+        connection.send((time.perf_counter() - began, result))
+
+
+def ratio(ours, theirs):
+    """Returns how many times as fast we are, by the seconds of both in the same rounds."""
+    ratios = [other / own for own, other in zip(ours, theirs, strict=True)]
+    return {"median": statistics.median(ratios), "least": min(ratios), "largest": max(ratios)}
 
 
 # Settings of ours: (kind, name) -> (whether each thread has a batch of its own, or all share an
@@ -200,11 +246,11 @@ class Case:
                 name, several, ctranslate2_engine, source, kind, *several
             )
 
-    def compare_text(self, beam_size, count=1000):
+    def compare_text(self, beam_size):
         """Compares our translations with CTranslate2's; exits unless all that differ are ties."""
         from nmt_zoo.decoding.search.types import padded
 
-        lines = self.lines[:count]
+        lines = self.lines[:1000]
         first = {kind: engine for (kind, _), engine in reversed(self.engines.items())}
         (our_ids, _), (their_ids, _) = (
             first[kind].turn(lines, beam_size, 32)[1] for kind in ("ours", "ctranslate2 float32")
@@ -231,12 +277,13 @@ class Case:
         """Measures all engines in turns of `count` lines; returns the record."""
         for engine in self.engines.values():
             engine.seconds, engine.results = [], []
-        turns = [
-            [self.lines[(first + i) % len(self.lines)] for i in range(count)]
-            for first in range(0, (rounds + 1) * count, count)
-        ]
-        rounds = [(lines, beam_size, batch_size) for lines in turns]
-        take_turns(list(self.engines.values()), rounds)
+        for number in range(rounds + 1):  # The first is a warm-up that is not kept.
+            lines = [self.lines[(number * count + i) % len(self.lines)] for i in range(count)]
+            # Every second round runs in the opposite order.
+            for engine in [*self.engines.values()][:: -1 if number % 2 else 1]:
+                seconds, result = engine.turn(lines, beam_size, batch_size)
+                engine.seconds += [seconds] * bool(number)
+                engine.results += [result] * bool(number)
         records = []
         for (kind, name), engine in self.engines.items():
             rate = statistics.median(count / seconds for seconds in engine.seconds)
@@ -290,5 +337,5 @@ def measure(arguments, record):
                 count = max(1, count // (1 if directory else 4))
                 modes.append(case.measure(beam_size, batch_size, count, arguments.rounds))
             for engine in case.engines.values():
-                engine.dismiss()
+                engine.connection.send(None)
             record["cases"].append(figures)

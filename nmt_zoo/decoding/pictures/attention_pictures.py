@@ -57,8 +57,6 @@ class Drawing(NamedTuple):
     texts: tuple[str, str] | None = None
     # Dots per inch of a .png, lowered to as little as 72 if the picture would be huge.
     dpi: float = 150
-    # Whether to print which fonts to install if no installed font has a character.
-    advises: bool = True
 
 
 def save_attention(
@@ -86,7 +84,7 @@ def save_attention(
         >>> save_attention({"decoder/0/cross": weights}, ["ein", "Haus", "</s>"],
         ...                ["a", "house", "</s>"], "attention.png")
     """
-    kind, *choice, merge_subwords, gold, name, texts, dpi, advises = Drawing(**drawing)
+    kind, *choice, merge_subwords, gold, name, texts, dpi = Drawing(**drawing)
     ending = figures.check_path(path)
     layers, chosen, heads = _select(maps, kind, *choice)
     rows, columns = {
@@ -114,7 +112,7 @@ def save_attention(
     if 1 in (len(chosen), length):  # wrapped to the full rows nearest to a square
         count = len(panels)
         length = min(n for n in range(1, count + 1) if n * n >= count and count % n == 0)
-    with figures.style([*labels[0], *labels[1], title], ending, advises):
+    with figures.style([*labels[0], *labels[1], title], ending):
         grid = [panels[i : i + length] for i in range(0, len(panels), length)]
         titles = ("translation", "source") if names[chosen[0]] in maps else AXES[kind]
         figures.save(_draw(grid, labels, titles, title, frames), path, dpi)

@@ -86,17 +86,17 @@ def printable(text: str) -> str:
 
 
 @contextlib.contextmanager
-def style(texts: Sequence[str], ending: str, advises: bool = True) -> Iterator[None]:
+def style(texts: Sequence[str], ending: str) -> Iterator[None]:
     """Fixes matplotlib's settings, whatever the user's are, with fonts that have every glyph.
 
-    With `advises`, lines on standard error say which fonts to install if no installed font has a
+    Lines on standard error say which fonts to install if no installed font has a
     character, and what to do if text would be drawn in the wrong direction.
     """
     from matplotlib import ft2font, style
 
     text = "".join(texts)
     families, missing = _font_families(text)
-    if advises and ending != ".svg":  # an .svg holds text, and the viewer finds the font
+    if ending != ".svg":  # an .svg holds text, and the viewer finds the font
         if drawn := "".join(c for c in dict.fromkeys(text) if c in missing and c.isprintable()):
             _say_once(
                 f"boxes stand for characters that no installed font has: {shorten(drawn)}; install "

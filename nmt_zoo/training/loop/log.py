@@ -93,7 +93,6 @@ class Log:
         """Records a validation."""
         figures = {**evaluation.all_figures(), "skipped_steps": self.state["skipped_steps"]}
         self._record("valid", figures)
-        self._board.samples(evaluation, self.state["step"])
 
     def _record(self, kind, values):
         state = self.state

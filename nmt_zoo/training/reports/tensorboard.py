@@ -2,18 +2,15 @@
 
 import contextlib
 import re
-import tempfile
 from pathlib import Path
 
 import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.decoding.pictures.attention_pictures import save_attention
-from nmt_zoo.training.validation.evaluation import Evaluation
 
 
 class Board:
-    """Writes curves, translations and pictures for TensorBoard.
+    """Writes curves for TensorBoard.
 
     Each writer makes a new event file in the folder `path`; None writes nothing.
 
@@ -33,16 +30,6 @@ class Board:
             for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
 
-    def samples(self, evaluation: Evaluation, step: int) -> None:
-        """Adds the translations of an `Evaluation` and a heat map of the first one's attention."""
-        with self._errors(), self._writer.as_default():
-            if evaluation.samples:
-                text = "\n\n".join(f"{s}  \n{o}  \n{r}" for s, r, o in evaluation.samples)
-                tf.summary.text("samples", text, step=step)
-            if evaluation.attention:
-                picture = _picture(*evaluation.attention)
-                tf.summary.image("attention", picture[None], step=step)
-
     def close(self) -> None:
         """Writes everything that is still buffered."""
         with self._errors():
@@ -57,14 +44,3 @@ class Board:
             raise UserError(
                 f"{self.path}: cannot be written ({reason}); make room, or check the name"
             ) from None
-
-
-def _picture(weights, source_pieces, target_pieces):
-    """Draws weights `[T, S]` between words; returns `[height, width, 3]` uint8."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "attention.png")
-        maps = {"decoder/0/cross": weights[None]}
-        # Nobody asked for this picture, so there is no advice on its fonts.
-        look = {"merge_subwords": True, "dpi": 100, "advises": False}
-        save_attention(maps, source_pieces, target_pieces, path, **look)
-        return tf.io.decode_png(path.read_bytes(), channels=3)

@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from nmt_zoo.data_pipeline.batching import Batching
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
@@ -18,9 +17,7 @@ from nmt_zoo.training.ways.base import WayOfTraining
 
 # Scores by which the best weights are chosen.
 CRITERIA = ("perplexity", "bleu")
-# Most pieces of a sentence whose attention is worth a picture. A larger one could not be read, nor,
-# with hundreds of pieces, be drawn.
-_MOST_PIECES = 100
+_SAMPLES = 3  # Translations to print.
 
 
 class Evaluation(NamedTuple):
@@ -32,9 +29,6 @@ class Evaluation(NamedTuple):
     # sacreBLEU of translations with a beam of 1, 0 to 100; None if no line was translated.
     bleu: float | None
     samples: list  # list of (source, reference, translation)
-    # Of the first sample: (`[T, S]` weights, source pieces, target pieces); None if there is no
-    # sample, it is too long for a picture, or the model does not align words.
-    attention: tuple | None = None
     # The name and the scores of each text, if there are several.
     texts: tuple[tuple[str, "Evaluation"], ...] = ()
     is_judged: bool = True  # by the perplexity; else BLEU alone is printed, if it is known
@@ -113,7 +107,6 @@ class Evaluator:
     max_tokens: int  # Budget of a batch.
     _: KW_ONLY
     tokenize: str = USUAL  # Tokenisation of BLEU.
-    num_samples: int = 3  # Translations to show.
     # Of the text of each pair of the corpus, and so of the lines, which are its head; if there are
     # several texts.
     names: Sequence[str] = ()
@@ -140,7 +133,7 @@ class Evaluator:
         sums = {name: self._nll(batches) for name, batches in self.batches.items()}
         nll, tokens = map(sum, zip(*sums.values(), strict=True))
         whole = Evaluation(perplexity(nll / tokens), None, [])
-        translated, attention = self._translate() if whole.is_finite else ([], None)
+        translated = self._translate() if whole.is_finite else []
         texts = []
         for name, (nll, tokens) in sums.items() if self.names else ():
             named = zip(translated, self._line_names, strict=False)  # None were, if it diverged.
@@ -149,17 +142,15 @@ class Evaluator:
         return whole._replace(
             is_judged=self.way.judged_by_perplexity,
             bleu=self._bleu(translated),
-            samples=translated[: self.num_samples],
-            attention=attention,
+            samples=translated[:_SAMPLES],
             texts=tuple(texts),
         )
 
     def _translate(self):
-        """Returns (source, reference, translation) of each line, and the first one's attention."""
-        best = [hypotheses[0] for hypotheses in self.translator.translate(self.source_lines)]
-        outputs = [translation.text for translation in best]
-        attention = self._attention(self.source_lines[0], best[0].ids) if best else None
-        return [*zip(self.source_lines, self.target_lines, outputs, strict=True)], attention
+        """Returns (source, reference, translation) of each line."""
+        translations = self.translator.translate(self.source_lines)
+        outputs = [best.text for best, *_ in translations]
+        return [*zip(self.source_lines, self.target_lines, outputs, strict=True)]
 
     def _nll(self, batches):
         """Returns the (negative log-likelihood, number of tokens) of batches."""
@@ -177,14 +168,3 @@ class Evaluator:
         _, references, outputs = zip(*samples, strict=True)
         scores = corpus_scores(list(outputs), [list(references)], tokenize=self.tokenize)
         return scores["bleu"].score
-
-    def _attention(self, source_line, target_ids):
-        model, tokenizer = self.way.model, self.translator.tokenizer
-        if not (model.has_alignment and target_ids):
-            return None
-        (source_ids,) = tokenizer.source.encode([source_line])
-        if max(len(source_ids), len(target_ids)) > _MOST_PIECES:
-            return None
-        weights = model.align(*(tf.constant([ids], tf.int32) for ids in (source_ids, target_ids)))
-        pieces = tokenizer.source.pieces(source_ids), tokenizer.target.pieces(target_ids)
-        return weights[0].numpy(), *pieces

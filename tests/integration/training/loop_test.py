@@ -29,7 +29,6 @@ from nmt_zoo.training.corpus.epochs import Epochs
 from nmt_zoo.training.loop import limits, log
 from nmt_zoo.training.loop import trainer as loop
 from nmt_zoo.training.loop.trainer import Trainer
-from nmt_zoo.training.reports.tensorboard import Board
 from nmt_zoo.training.validation.evaluation import Evaluation, Evaluator, perplexity
 from nmt_zoo.training.validation.length_penalty import LEAST_LINES, penalty_choice
 from nmt_zoo.training.ways.gradient.adam import adam
@@ -570,17 +569,6 @@ def test_references_in_pieces_are_joined_as_translations_are(corpus, tmp_path):
     assert evaluator.source_lines == lines and evaluator.target_lines[:2] == ["a dog", "dog"]
     choose = penalty_choice(SimpleNamespace(decoder_class=None), pieces, (lines, lines))
     assert choose.args[2][0][1] == "a dog"
-
-
-def test_a_line_too_long_for_a_picture_is_validated_without_one(evaluating, corpus, text, tmp_path):
-    update, translator = evaluating
-    for repeats, is_drawn in ((1, True), (500, False)):
-        lines = [[" ".join([side[0]] * repeats)] for side in text]
-        found = Evaluator(update, translator, corpus, *lines, max_tokens=64)()
-        assert (found.attention is not None) == is_drawn and len(found.samples) == 1
-        board = Board(tmp_path / "tensorboard")
-        board.samples(found, 1)
-        board.close()
 
 
 def test_best_npz_is_only_replaced_by_what_is_better_than_what_it_holds(finished, corpus, capsys):
