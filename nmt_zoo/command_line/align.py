@@ -30,14 +30,9 @@ from nmt_zoo.command_line import console, flag_values
 from nmt_zoo.command_line.flag_values import flag, language_flag, number_or
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import check_outputs, check_writable, write_json
+from nmt_zoo.common.files import check_outputs, write_json
 from nmt_zoo.data_pipeline.text_form import split_words
-from nmt_zoo.decoding.alignment.lexicons import (
-    LEAST_PROBABLE,
-    lexicon_entries,
-    table_entries,
-    write_lexicon,
-)
+from nmt_zoo.decoding.alignment.lexicons import lexicon_entries, write_lexicon
 from nmt_zoo.decoding.alignment.links import (
     AGREED,
     SYMMETRISATIONS,
@@ -88,8 +83,7 @@ class Arguments(flag_values.Arguments):
     lexicon: str = flag(
         _TEXT,
         "",
-        "File for word translations, for translate.py --lexicon: counted from the links or, with "
-        "--model_dir and no text, the word table of an IBM model.",
+        "File for word translations, for translate.py --lexicon, counted from the links.",
         needs=("source",),
     )
     model: str = flag(
@@ -164,8 +158,7 @@ class Arguments(flag_values.Arguments):
         None,
         f"Weight that a link must exceed. Default: {AGREED} with agree, "
         f"{text_alignment.LIKELY} with agree and fertility; otherwise every target word keeps its "
-        "best link. With --model_dir and --lexicon alone: probability that a word "
-        f"pair must exceed. Default: {LEAST_PROBABLE}.",
+        "best link.",
         0.0,
         1.0,
     )
@@ -280,8 +273,9 @@ def align_with_models(flags: Arguments, text: ParallelText) -> tuple[list[Any], 
     return align_text(text, **aligners, threshold=flags.least, agree=agree), records
 
 
-def align(flags: Arguments) -> None:
+def main(flags: Arguments) -> int:
     """Aligns a text, or reads its alignments; writes the links, counts and scores them."""
+    number_or("head", flags.head, *_HEADS)
     check_flags(flags)
     text = ParallelText.read(flags.source, flags.target) if flags.source else None
     lines = text.lines if text else ()
@@ -324,6 +318,7 @@ def align(flags: Arguments) -> None:
         print(f"wrote {flags.lexicon}: {count:,} word pairs")
     if gold is not None:
         print_scores(flags, alignments, gold, records)
+    return 0
 
 
 def print_scores(flags: Arguments, alignments: Any, gold: Any, records: dict[str, Any]) -> None:
@@ -346,30 +341,6 @@ def print_scores(flags: Arguments, alignments: Any, gold: Any, records: dict[str
             "machine": machine(),
         }
         write_json(flags.save_scores, record)
-
-
-def write_table(flags: Arguments) -> None:
-    """Writes the lexicon from a model's own translation table."""
-    process.start_tensorflow()  # Before anything imports it.
-    from nmt_zoo.model_directory.directory import ModelDirectory
-
-    check_writable(flags.lexicon)
-    model, tokenizer, config = ModelDirectory(flags.model_dir).load()
-    threshold = LEAST_PROBABLE if flags.threshold is None else flags.threshold
-    name = f"the {config['model']} of {flags.model_dir}"
-    entries = table_entries(model, tokenizer, threshold=threshold, name=name)
-    count = write_lexicon(flags.lexicon, entries)
-    print(f"wrote {flags.lexicon}: {count:,} word pairs of probability above {threshold:g}")
-
-
-def main(flags: Arguments) -> int:
-    """Aligns a text; or, given only a model and a lexicon, writes the model's own table."""
-    number_or("head", flags.head, *_HEADS)
-    if flags.lexicon and flags.model_dir and flags.given <= {"model_dir", "lexicon", "threshold"}:
-        write_table(flags)
-    else:
-        align(flags)
-    return 0
 
 
 command = functools.partial(console.run, main, Arguments)

@@ -15,13 +15,12 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.data_pipeline.text_form import normalised
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
-from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, SPECIALS, UNK_ID
+from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID
 from nmt_zoo.decoding.search.groups import in_graph
 from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.models.base import TranslationModel
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
-END = SPECIALS[EOS_ID]  # A model's word table has it on both sides, but it is no translation.
 
 
 def read_lexicon(path: str) -> dict[str, str]:
@@ -42,7 +41,7 @@ def read_lexicon(path: str) -> dict[str, str]:
                 f"{path}, line {number}: {line[:60]!r}; expected a source word, a target word and "
                 "a probability from 0 to 1"
             ) from None
-        if END not in (source, target) and probability > best.get(source, ("", -math.inf))[1]:
+        if probability > best.get(source, ("", -math.inf))[1]:
             best[source] = (target, probability)
     if not best:
         raise UserError(f"{path}: empty; expected lines `source_word target_word probability`")

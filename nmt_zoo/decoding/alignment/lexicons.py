@@ -1,4 +1,4 @@
-"""Lexicons of word translations, counted in word alignments or read from a model's table.
+"""Lexicons of word translations, counted in word alignments.
 
 `decoding.unknowns.read_lexicon` reads the files of `write_lexicon`.
 """
@@ -6,18 +6,9 @@
 import collections
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-import numpy as np
-
-from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import write_lines
-from nmt_zoo.common.progress import Progress
-from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 from nmt_zoo.decoding.alignment.links import Link
-
-LEAST_PROBABLE = 0.01  # Less probable pairs occur together only by chance.
-_CELLS = 1 << 24  # Most cells of the table that are in memory at once.
 
 
 def lexicon_entries(
@@ -44,59 +35,6 @@ def lexicon_entries(
         totals[source] += count
     entries = [(source, target, n / totals[source]) for (source, target), n in counts.items()]
     return sorted(entries, key=lambda entry: (entry[0], -entry[2], entry[1]))
-
-
-def table_entries(
-    model: Any, tokenizer: Any, *, threshold: float = LEAST_PROBABLE, name: str = "the model"
-) -> list[tuple[str, str, float]]:
-    """Reads word pairs more probable than `threshold` from a model's word translation table.
-
-    Returns (source word, target word, t(e | f)) as `lexicon_entries`, without UNK. `</s>` is a word
-    of both sides; as a source word, it is NULL. The number of source words without an
-    entry is printed on standard error. `name` is the model's in errors.
-    Raises UserError: the model has no table, or one of subword pieces, or no pair is so probable.
-
-    Example:
-        table_entries(model, tokenizer, threshold=0.1)  # [("Haus", "house", 0.8), ...]
-    """
-    if model.translations(np.zeros([1, 1], np.int32)) is None:
-        raise UserError(
-            f"{name} has no table of word translations; count the links of a text instead "
-            "(--source), or use an IBM model, such as ibm1"
-        )
-    if tokenizer.source.style in ("▁", "@@"):
-        raise UserError(
-            f"{name} translates pieces of words; a lexicon needs a model of words: train.py "
-            "--tokenizer=word"
-        )
-    first = EOS_ID  # The special before the words.
-    source_words, target_words = tokenizer.source.words, tokenizer.target.words
-    ids = np.array(sorted(range(first, len(source_words)), key=source_words.__getitem__), np.int32)
-    rows_at_once = max(_CELLS // len(target_words), 1)
-    entries = []
-    with Progress("reading the table", ids.size, "words") as progress:
-        for start in range(0, ids.size, rows_at_once):
-            chunk = ids[start : start + rows_at_once]
-            table = np.asarray(model.translations(chunk[None]))[0]
-            sources, targets = np.nonzero(table[:, first:] > threshold)
-            targets += first
-            values = table[sources, targets]
-            for row in np.lexsort((targets, -values, sources)):
-                source, target = chunk[sources[row]], targets[row]
-                entries.append((source_words[source], target_words[target], float(values[row])))
-            progress.update(chunk.size)
-    if not entries:
-        raise UserError(
-            f"{name} has no word pair of probability above {threshold:g}; lower --threshold"
-        )
-    missing = ids.size - len({source for source, _, _ in entries})
-    if missing:
-        print(
-            f"{missing:,} of {ids.size:,} source words have no translation of probability above "
-            f"{threshold:g} and are left out",
-            file=sys.stderr,
-        )
-    return entries
 
 
 def write_lexicon(path: str, entries: Sequence[tuple[str, str, float]]) -> int:

@@ -8,7 +8,6 @@ import pytest
 from nmt_zoo.command_line import serve
 from nmt_zoo.common.files import read_lines, write_lines
 from nmt_zoo.decoding.alignment.links import read_alignments
-from nmt_zoo.decoding.unknowns import read_lexicon
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.metrics import read_records
 from tests.integration.serving.server.example import running
@@ -147,11 +146,7 @@ def test_draws_links_and_phrases(trained, text, tmp_path):
     assert "entropy" in done.out
 
 
-def test_its_phrases_serve_as_lexicon_and_shortlist_and_for_ranking(trained, network, tmp_path):
-    lexicon = tmp_path / "lexicon"
-    run_script("align", [f"--model_dir={trained}", f"--lexicon={lexicon}"])
-    best = read_lexicon(str(lexicon))
-    assert {word: best[word] for word in WORDS} == WORDS
+def test_its_phrases_serve_as_shortlist_and_for_ranking(trained, network, tmp_path):
     limits = "--max_length_factor=1", "--beam_size=1"
     assert len(translate(network, f"--shortlist={trained}", *limits)) == len(LINES)
     write_lines(
