@@ -319,33 +319,33 @@ class ModelDirectory:
         """Writes what was chosen for the best weights: `length_penalty`, perhaps `alignment`."""
         write_text(self.search_path, json.dumps(chosen, indent=2) + "\n")
 
-    def length_penalty(self) -> float:
-        """Returns the length penalty that was chosen for the best weights, or the usual one.
+    def chosen(self) -> dict[str, Any]:
+        """Returns what was chosen for the best weights; by default, the usual `length_penalty`.
 
         Raises UserError: the file is damaged.
         """
         if not self.search_path.exists():
-            return LENGTH_PENALTY
-        penalty = self._of_search(lambda chosen: chosen["length_penalty"])
+            return {"length_penalty": LENGTH_PENALTY}
+        try:
+            chosen = {**json.loads("\n".join(read_lines(self.search_path)))}
+            penalty = chosen["length_penalty"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise self._damaged_search() from None
         if type(penalty) not in (int, float) or not 0 <= penalty <= MAX_LENGTH_PENALTY:
             raise self._damaged_search()
-        return penalty
+        return chosen
+
+    def length_penalty(self) -> float:
+        """Returns the length penalty that was chosen for the best weights, or the usual one."""
+        return self.chosen()["length_penalty"]
 
     def _align(self, model):
         """Lets a model align by the attention that was chosen for the best weights, if one was."""
-
-        def align(chosen):
+        chosen = self.chosen()
+        try:
             if "alignment" in chosen:
                 model.align_by(chosen["alignment"]["layer"], chosen["alignment"]["head"])
-
-        if self.search_path.exists():
-            self._of_search(align)
-
-    def _of_search(self, read):
-        """Returns what `read` makes of the entries of search.json."""
-        try:
-            return read(json.loads("\n".join(read_lines(self.search_path))))
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (ValueError, TypeError, KeyError):
             raise self._damaged_search() from None
 
     def _damaged_search(self):

@@ -71,7 +71,7 @@ class Ending:
         choices = self.trainer.choices
         if not (choices and self.devices.is_chief):
             return
-        chosen = {"length_penalty": self.directory.length_penalty()}  # A run may end again.
+        chosen = self.directory.chosen()  # At an earlier end of the run, for the same weights.
         with self._last_weights_come_back():
             restore(model_arrays(self.model), self.directory.read_best()[0], "best weights")
             for name, choice in choices.items():

@@ -28,6 +28,7 @@ from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, read
 from nmt_zoo.training.corpus.epochs import Epochs
 from nmt_zoo.training.loop import limits, log
 from nmt_zoo.training.loop import trainer as loop
+from nmt_zoo.training.loop.ending import Ending
 from nmt_zoo.training.loop.trainer import Trainer
 from nmt_zoo.training.validation.evaluation import Evaluation, Evaluator, perplexity
 from nmt_zoo.training.validation.length_penalty import LEAST_LINES, penalty_choice
@@ -612,6 +613,11 @@ def test_the_length_penalty_is_chosen_for_the_best_weights(directory, corpus, te
     chosen = json.loads(directory.search_path.read_text())
     assert f"length penalty {chosen['length_penalty']:g} from now on" in capsys.readouterr().err
     assert directory.load()[2]["length_penalty"] == chosen["length_penalty"]
+    aligned = {**chosen, "alignment": {"layer": 1, "head": "mean"}}
+    directory.write_search(aligned)
+    run.choices["the head"] = lambda is_late: None  # The run ends again, without time for this one.
+    Ending(run).choose()
+    assert json.loads(directory.search_path.read_text()) == aligned
 
 
 def test_a_length_penalty_does_not_outlive_the_weights_for_which_it_was_chosen(directory):
