@@ -215,13 +215,22 @@ class Searchable(keras.Model):
         """Returns the state of empty hypotheses: a dict, possibly empty, of tensors with B rows."""
         raise NotImplementedError
 
-    def with_max_length(self, state: dict[str, Any], max_length: int | Tensor) -> dict[str, Any]:
+    def with_max_length(
+        self, state: dict[str, Any], max_length: int | Tensor, beam_size: int
+    ) -> dict[str, Any]:
         """Returns a state, of N hypotheses, whose shapes no step below `max_length` changes.
 
-        May be called again, with a larger one. By default the state itself, for models whose
-        states do not grow.
+        The first call, at step 0, gives `beam_size`, K; it may be called again, with a larger
+        `max_length`. By default the state itself, for models whose states do not grow.
         """
         return state
+
+    def reordered(self, state: dict[str, Any], parents: Tensor) -> dict[str, Any]:
+        """Returns the state of hypotheses that continue those in the rows `parents`, `[N]` int32.
+
+        Each continues one of its own sentence.
+        """
+        return keras.tree.map_structure(lambda leaf: ops.take(leaf, parents, axis=0), state)
 
     def decode_step(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]

@@ -80,9 +80,14 @@ class Combination(TranslationModel):
     def precomputed(self) -> list[Precomputed]:
         return [tensors for member in self.members for tensors in member.precomputed()]
 
-    def with_max_length(self, state: dict[str, Any], max_length: int | Tensor) -> dict[str, Any]:
-        parts = self.parts.items()
-        return {name: part.with_max_length(state[name], max_length) for name, part in parts}
+    def with_max_length(
+        self, state: dict[str, Any], max_length: int | Tensor, beam_size: int
+    ) -> dict[str, Any]:
+        size = max_length, beam_size
+        return {name: part.with_max_length(state[name], *size) for name, part in self.parts.items()}
+
+    def reordered(self, state: dict[str, Any], parents: Tensor) -> dict[str, Any]:
+        return {name: part.reordered(state[name], parents) for name, part in self.parts.items()}
 
     def decode_step(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]

@@ -227,21 +227,56 @@ class Transformer(Composite, TranslationModel):
         """State: self-attention `keys`, `values`, `[B, H, t, d]` per layer; t grows from 0."""
         return self.decoder.empty_caches(ops.shape(context["source_mask"])[0])
 
-    def with_max_length(self, state: dict[str, Any], max_length: int | Tensor) -> dict[str, Any]:
-        """As `Searchable`; the caches become an entry `fixed`, `[N, H, max_length, d]` each."""
-        return {"fixed": padded(state.get("fixed", state), axis=2, size=max_length)}
+    def with_max_length(
+        self, state: dict[str, Any], max_length: int | Tensor, beam_size: int
+    ) -> dict[str, Any]:
+        """As `Searchable`; the state becomes caches of sentences, and who continues whom.
+
+        Moving the caches of all hypotheses would take most of a step's time. So each sentence keeps
+        what all its K hypotheses ever added: `fixed`, keys `[B, H, d, max_length * K]` and values
+        `[B, H, max_length * K, d]` of each layer. `slots [N, max_length]` int32 says which of the K
+        added the key of a position of a hypothesis; -1: none did.
+        """
+        if "fixed" not in state:
+            rows = ops.shape(state["keys"][0])[0]
+            caches = self.decoder.empty_caches(rows // beam_size)
+            caches["keys"] = [ops.swapaxes(keys, 2, 3) for keys in caches["keys"]]
+            state = {"fixed": caches, "slots": ops.zeros((rows, 0), "int32")}
+        fixed = {
+            name: padded(state["fixed"][name], axis, max_length * beam_size)
+            for name, axis in (("keys", 3), ("values", 2))
+        }
+        return {"fixed": fixed, "slots": padded(state["slots"], 1, max_length, -1)}
+
+    def reordered(self, state: dict[str, Any], parents: Tensor) -> dict[str, Any]:
+        if "fixed" not in state:
+            return super().reordered(state, parents)
+        return {**state, "slots": ops.take(state["slots"], parents, axis=0)}
 
     def step_features(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
     ) -> tuple[Tensor, dict[str, Any], Tensor]:
         x = self.target_embedding(token_ids)  # [N, D]
         x = self.target_input(x, ops.reshape(step, (1,)))
-        is_fixed = "fixed" in state
-        caches, position = (state["fixed"], step) if is_fixed else (state, None)
-        memory = context["cross_keys"], context["cross_values"]
-        x, caches, maps = self.decoder.step(x, caches, memory, context["source_mask"], position)
+        memory = context["cross_keys"], context["cross_values"], context["source_mask"]
+        if "fixed" in state:
+            slots, visible = self._followed(state["slots"], step, ops.shape(memory[0][0])[0])
+            x, caches, maps = self.decoder.step(x, state["fixed"], memory, step, visible)
+            state = {"fixed": caches, "slots": slots}
+        else:
+            x, state, maps = self.decoder.step(x, state, memory)
         attention = by_hypothesis(self._alignment(maps))  # [B, K, S] -> [N, S]
-        return x, {"fixed": caches} if is_fixed else caches, attention
+        return x, state, attention
+
+    def _followed(self, slots, step, num_sentences):
+        """Adds a position to `slots [N, T]`; also returns `[B, 1, K, T * K]` bool, visible keys."""
+        rows, length = ops.shape(slots)
+        beam_size = rows // num_sentences
+        own = ops.arange(beam_size)
+        is_now = ops.arange(length) == step
+        slots = ops.where(is_now, ops.arange(rows)[:, None] % beam_size, slots)
+        visible = ops.reshape(slots, (num_sentences, 1, beam_size, length, 1)) == own
+        return slots, ops.reshape(visible, (num_sentences, 1, beam_size, length * beam_size))
 
     def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
         memory, source_mask, encoder_maps = self._encode(source_ids, training=False)

@@ -237,7 +237,9 @@ class SimpleTransformer(Composite, TranslationModel):
             for name, shape in shapes.items()
         }
 
-    def with_max_length(self, state: dict[str, Any], max_length: int | Tensor) -> dict[str, Any]:
+    def with_max_length(
+        self, state: dict[str, Any], max_length: int | Tensor, beam_size: int
+    ) -> dict[str, Any]:
         """As `Searchable`; the caches become an entry `fixed`, with `max_length` positions."""
         caches = state.get("fixed", state)
         axes = {"keys": 2, "values": 1}

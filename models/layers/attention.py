@@ -12,7 +12,7 @@ from keras import ops
 
 from nmt_zoo.models.base import Precomputed, Tensor, dense_weights
 from nmt_zoo.models.layers.basic import Composite, Dense, Dropout
-from nmt_zoo.models.layers.caches import appended, seen
+from nmt_zoo.models.layers.caches import appended
 from nmt_zoo.models.layers.embeddings import SINUSOIDS, rotate
 from nmt_zoo.models.layers.masks import causal_mask, masked_softmax
 
@@ -48,26 +48,32 @@ class ScaledDotProductAttention(Composite):
         attention_mask: Tensor | None = None,
         training: bool | None = None,
         first: Tensor | None = None,
+        shared: int = 1,
     ) -> tuple[Tensor, Tensor]:
         """`query [..., T, d]`, `key [..., S, d]`, `value [..., S, e]` -> output and weights.
 
         `attention_mask` is bool, broadcastable to `[..., T, S]`, True where attention is allowed.
         `first`, scalar int32, is the position of the first query; None: the queries are at the
-        last positions of the keys. The output is `[..., T, e]`; the weights `[..., T, S]` are
+        last positions of the keys. So many neighbouring queries, or keys, as `shared` says have the
+        same position. The output is `[..., T, e]`; the weights `[..., T, S]` are
         float32 and before dropout. If every key of a query is hidden, its weights are equal, never
         NaN.
         """
         if self.scaled:
             query = query * (query.shape[-1] ** -0.5)
-        weights = masked_softmax(self.scores(query, key, first), attention_mask)
+        weights = masked_softmax(self.scores(query, key, first, shared), attention_mask)
         used = ops.cast(self.weight_dropout(weights, training=training), self.compute_dtype)
-        return self.average(used, value, first), weights
+        return self.average(used, value, first, shared), weights
 
-    def scores(self, query: Tensor, key: Tensor, first: Tensor | None = None) -> Tensor:
+    def scores(
+        self, query: Tensor, key: Tensor, first: Tensor | None = None, shared: int = 1
+    ) -> Tensor:
         """`[..., T, d]` scaled queries and `[..., S, d]` keys -> `[..., T, S]`."""
         return ops.matmul(query, ops.swapaxes(key, -1, -2))
 
-    def average(self, weights: Tensor, value: Tensor, first: Tensor | None = None) -> Tensor:
+    def average(
+        self, weights: Tensor, value: Tensor, first: Tensor | None = None, shared: int = 1
+    ) -> Tensor:
         """`[..., T, S]` weights and `[..., S, e]` values -> `[..., T, e]`."""
         return ops.matmul(weights, value)
 
@@ -105,20 +111,25 @@ class RelativeAttention(ScaledDotProductAttention):
         )
         super().build(input_shape)
 
-    def scores(self, query: Tensor, key: Tensor, first: Tensor | None = None) -> Tensor:
+    def scores(
+        self, query: Tensor, key: Tensor, first: Tensor | None = None, shared: int = 1
+    ) -> Tensor:
         sizes = ops.shape(query)[2], ops.shape(key)[2]
-        of_keys = self._by_distance(self.key_vectors, *sizes, first)
+        of_keys = self._by_distance(self.key_vectors, *sizes, first, shared)
         return super().scores(query, key) + ops.einsum("bhtd,tsd->bhts", query, of_keys)
 
-    def average(self, weights: Tensor, value: Tensor, first: Tensor | None = None) -> Tensor:
-        of_values = self._by_distance(self.value_vectors, *ops.shape(weights)[2:], first)
+    def average(
+        self, weights: Tensor, value: Tensor, first: Tensor | None = None, shared: int = 1
+    ) -> Tensor:
+        sizes = ops.shape(weights)[2:]
+        of_values = self._by_distance(self.value_vectors, *sizes, first, shared)
         return super().average(weights, value) + ops.einsum("bhts,tsd->bhtd", weights, of_values)
 
-    def _by_distance(self, vectors, num_queries, num_keys, first):
+    def _by_distance(self, vectors, num_queries, num_keys, first, shared):
         """Looks up the vector of every pair of positions: `[T, S, d]` in the compute dtype."""
         first = num_keys - num_queries if first is None else first
-        query_positions = ops.arange(num_queries) + first
-        distances = ops.arange(num_keys)[None, :] - query_positions[:, None]
+        query_positions = ops.arange(num_queries) // shared + first
+        distances = ops.arange(num_keys)[None, :] // shared - query_positions[:, None]
         longest = self.max_distance
         distances = ops.clip(distances, -longest, longest if self.sees_future else 0)
         return ops.cast(ops.take(vectors, distances + longest, axis=0), self.compute_dtype)
@@ -270,20 +281,43 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
         return ops.split(ops.matmul(x, kernel) + bias, 3, axis=-1)
 
     def step(
-        self, x: Tensor, keys: Tensor, values: Tensor, position: Tensor | None = None
+        self,
+        x: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        position: Tensor | None = None,
+        visible: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
         """Attends from the position t after those of the cache, and adds it to the cache.
 
         `x [N, D]`, `keys [N, H, t, d]` and `values [N, H, t, d]` of the cache ->
         `(output [N, D], keys [N, H, t + 1, d], values [N, H, t + 1, d])`. With `position`, t as
-        scalar int32, the cache has room for further positions already and keeps its size.
+        scalar int32, the caches are those of sentences and keep their size: keys
+        `[B, H, d, T * K]`, values `[B, H, T * K, d]`, where K hypotheses have a place each at every
+        position; `visible [B, 1, K, T * K]` bool says which of them a hypothesis continues.
         """
         by_head = (-1, self.num_heads, 1, self.width // self.num_heads)
         query, new_keys, new_values = (ops.reshape(y, by_head) for y in self._project(x))
         if self.positions == "rotary":
             at = ops.shape(keys)[2] if position is None else position
             query, new_keys = (rotate(y, at) for y in (query, new_keys))
-        keys = appended(keys, new_keys, 2, position)
-        values = appended(values, new_values, 2, position)
-        output, _ = self.attention(query, keys, values, seen(keys, 2, position), first=position)
+        if position is None:
+            keys, values = (appended(*pair, 2) for pair in ((keys, new_keys), (values, new_values)))
+            output, _ = self.attention(query, keys, values)
+        else:
+            beam_size = ops.shape(visible)[2]
+            shape = (-1, beam_size, self.num_heads, self.width // self.num_heads)
+            query, new_keys, new_values = (
+                ops.transpose(ops.reshape(y, shape), axes)
+                for y, axes in (
+                    *((query, (0, 2, 1, 3)), (new_keys, (0, 2, 3, 1))),
+                    (new_values, (0, 2, 1, 3)),
+                )
+            )
+            at = position * beam_size
+            keys = ops.slice_update(keys, (0, 0, 0, at), new_keys)
+            values = ops.slice_update(values, (0, 0, at, 0), new_values)
+            in_rows = ops.swapaxes(keys, 2, 3)
+            output, _ = self.attention(query, in_rows, values, visible, None, position, beam_size)
+            output = ops.transpose(output, (0, 2, 1, 3))
         return self.output_projection(ops.reshape(output, (-1, self.width))), keys, values

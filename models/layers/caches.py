@@ -25,12 +25,12 @@ def seen(cache: Tensor, axis: int, position: Tensor | None = None) -> Tensor | N
     return None if position is None else ops.arange(ops.shape(cache)[axis]) <= position
 
 
-def padded(caches: Any, axis: int, size: int | Tensor) -> Any:
-    """Returns caches, nested in any way, with zeros after their entries up to a size of an axis."""
+def padded(caches: Any, axis: int, size: int | Tensor, value: int = 0) -> Any:
+    """Returns caches, nested in any way, filled with a value up to a size of an axis."""
 
     def pad(x):
         sizes = [[0, 0] for _ in x.shape]
         sizes[axis][1] = size - ops.shape(x)[axis]
-        return ops.pad(x, sizes)
+        return ops.pad(x, sizes, constant_values=value)
 
     return keras.tree.map_structure(pad, caches)

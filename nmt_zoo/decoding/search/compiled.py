@@ -154,6 +154,6 @@ class Programs:
                 return (step < max_length) & ~tf.reduce_all(done)
 
             step, hypotheses, state, done = variables
-            state = model.with_max_length(state, max_length)
+            state = model.with_max_length(state, max_length, options.beam_size)
             variables = tf.while_loop(condition, extended, (step, hypotheses, state, done))
         return ranked(setup, sentences, variables[1])

@@ -153,7 +153,8 @@ def extend(
     # Each new hypothesis continues from the state of its parent.
     state = output.state, states
     if hypotheses.last_ids.shape[1] > 1:
-        state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, parents), state)
+        states = tf.nest.map_structure(lambda leaf: tf.gather(leaf, parents), states)
+        state = setup.model.reordered(output.state, parents), states
     return step + 1, hypotheses, state, must_leave, certain
 
 

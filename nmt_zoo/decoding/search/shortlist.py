@@ -92,7 +92,7 @@ class Shortlisted:
         self.model = model
         self.target_vocab_size = model.target_vocab_size
         self.scores_only_fall = model.scores_only_fall
-        self.log_normaliser = model.log_normaliser
+        self.log_normaliser, self.reordered = model.log_normaliser, model.reordered
         is_listed = shortlist.of(source_ids)  # [B, V]
         tokens = tf.cast(tf.where(tf.reduce_any(is_listed, axis=0))[:, 0], tf.int32)
         count = tf.size(tokens)
