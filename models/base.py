@@ -13,6 +13,7 @@ import numpy as np
 from keras import ops
 
 from nmt_zoo.models.architecture import Architecture, layers_of
+from nmt_zoo.models.layers.products import Int8, product
 
 Tensor = Any  # A tensor or array of Keras's backend; its shape and dtype are in the docstring.
 LARGEST = 2**31 - 1  # The largest 32-bit integer.
@@ -114,11 +115,14 @@ class Precomputed:
     tensor from step to step. No layer counts them among its weights.
     """
 
-    def __init__(self, *values: Tensor) -> None:
-        self.variables = [
-            keras.Variable(value, dtype=keras.backend.standardize_dtype(value.dtype))
-            for value in values
-        ]
+    def __init__(self, *values: Tensor | Int8) -> None:
+        self.values = keras.tree.map_structure(
+            lambda value: keras.Variable(
+                value, dtype=keras.backend.standardize_dtype(value.dtype), trainable=False
+            ),
+            values,
+        )
+        self.variables = keras.tree.flatten(self.values)
 
 
 class Searchable(keras.Model):
@@ -193,6 +197,7 @@ class Searchable(keras.Model):
     # True if XLA can compile `encode` and `decode_step`: all their shapes follow from those of the
     # arguments.
     can_compile = False
+    is_quantised = False  # True after `quantise`; only a compiled search is quick then.
     # True if there is an `align` that distinguishes source words.
     has_alignment = False
     # What the heads of `attention_maps` are in a model without attention, such as "links".
@@ -253,12 +258,24 @@ class Searchable(keras.Model):
             return ops.zeros_like(logits[..., :1])
         return ops.logsumexp(logits, axis=-1, keepdims=True)
 
+    def quantise(self) -> None:
+        """Rounds weights of products and embeddings to 8 bits; to be called before `precompute`.
+
+        The weights must not change afterwards.
+        """
+        self.is_quantised = True
+        for layer in self._flatten_layers(include_self=False):
+            if hasattr(layer, "quantise"):
+                layer.quantise()
+
     def precompute(self) -> None:
         """Precomputes what depends on the weights alone; the weights must not change afterwards."""
 
     def precomputed(self) -> list[Precomputed]:
-        """Returns what decoding reads besides the weights, after `precompute`."""
-        return []
+        """Returns what decoding reads besides the weights, after `quantise` and `precompute`."""
+        layers = self._flatten_layers()
+        found = (getattr(layer, name, None) for layer in layers for name in ("int8", "joined"))
+        return [tensors for tensors in found if tensors is not None]
 
     def architecture(self) -> Architecture:
         """Describes the model for a picture; by default, as a list of its Keras layers."""
@@ -287,6 +304,14 @@ class TranslationModel(Searchable):
 
     # True if decoding steps track what has been translated so far, and so differ from `call`.
     tracks_coverage = False
+    int8: Precomputed | None = None  # After `quantise`: the output layer's kernel, and its bias.
+
+    def quantise(self) -> None:
+        super().quantise()
+        if self.predicts == "features":
+            kernel, bias = self.output_weights()
+            biases = [] if bias is None else [bias]
+            self.int8 = Precomputed(Int8.of(ops.transpose(kernel)), *biases)
 
     @property
     def has_alignment(self) -> bool:
@@ -351,8 +376,12 @@ class TranslationModel(Searchable):
 
         `weights` are some columns of `output_weights`, to score these tokens only; None: all.
         """
-        kernel, bias = weights or self.output_weights()
-        logits = ops.matmul(features, kernel)
+        if self.int8 is not None and weights is None:
+            kernel, *biases = self.int8.values
+            bias = biases[0] if biases else None
+        else:
+            kernel, bias = weights or self.output_weights()
+        logits = product(features, kernel)
         return ops.cast(logits if bias is None else logits + bias, "float32")
 
     def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:

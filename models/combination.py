@@ -73,6 +73,11 @@ class Combination(TranslationModel):
     def can_compile(self) -> bool:
         return all(member.can_compile for member in self.members)
 
+    def quantise(self) -> None:
+        self.is_quantised = True
+        for member in self.members:
+            member.quantise()
+
     def precompute(self) -> None:
         for member in self.members:
             member.precompute()

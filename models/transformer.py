@@ -195,16 +195,23 @@ class Transformer(Composite, TranslationModel):
     output_bias = None  # `[V]`, of an output layer that shares the target embeddings.
     precomputed_output = None  # `Precomputed` transposed target embeddings, `[D, V]`.
 
+    def quantise(self) -> None:
+        super().quantise()
+        if self.output_layer is None:  # One matrix serves both.
+            _, *bias = self.int8.values
+            self.int8.values = (*self.target_embedding.int8.values, *bias)
+            self.int8.variables = keras.tree.flatten(self.int8.values)
+
     def precompute(self) -> None:
-        if self.output_layer is None:
+        if self.output_layer is None and self.int8 is None:
             # Products of a few rows with a transposed matrix take up to 15 times as long.
             self.precomputed_output = Precomputed(self.output_weights()[0])
         for layer in distinct(self.decoder.layers):
             layer.self_attention.precompute()
 
     def precomputed(self) -> list[Precomputed]:
-        joined = [layer.self_attention.joined for layer in distinct(self.decoder.layers)]
-        return [tensors for tensors in (self.precomputed_output, *joined) if tensors is not None]
+        own = [] if self.precomputed_output is None else [self.precomputed_output]
+        return [*own, *super().precomputed()]
 
     def output_weights(self) -> tuple[Tensor, Tensor | None]:
         """Returns the output layer's weights, or the transposed target embeddings (section 3.4)."""

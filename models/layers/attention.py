@@ -15,6 +15,7 @@ from nmt_zoo.models.layers.basic import Composite, Dense, Dropout
 from nmt_zoo.models.layers.caches import appended
 from nmt_zoo.models.layers.embeddings import SINUSOIDS, rotate
 from nmt_zoo.models.layers.masks import causal_mask, masked_softmax
+from nmt_zoo.models.layers.products import Int8, product
 
 # Ways in which a Transformer knows positions; "none": not at all, so that it reads bags of words.
 POSITIONS = (*SINUSOIDS, "learned", "relative", "rotary", "none")
@@ -268,17 +269,21 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
 
     def precompute(self) -> None:
         """Joins the projections of queries, keys and values; see `Searchable.precompute`."""
-        weights = [dense_weights(layer) for layer in (self.query, self.key, self.value)]
-        self.joined = Precomputed(
-            *(ops.concatenate(parts, axis=-1) for parts in zip(*weights, strict=True))
-        )
+        layers = self.query, self.key, self.value
+        kernels, biases = zip(*map(dense_weights, layers), strict=True)
+        if self.query.int8 is None:
+            kernel = ops.concatenate(kernels, axis=-1)
+        else:
+            parts = zip(*(layer.int8.values[0] for layer in layers), strict=True)
+            kernel = Int8(*(ops.concatenate(part, axis=0) for part in parts))
+        self.joined = Precomputed(kernel, ops.concatenate(biases, axis=-1))
 
     def _project(self, x):
         """`[N, D]` -> queries, keys and values, `[N, D]` each."""
         if self.joined is None:
             return self.query(x), self.key(x), self.value(x)
-        kernel, bias = self.joined.variables
-        return ops.split(ops.matmul(x, kernel) + bias, 3, axis=-1)
+        kernel, bias = self.joined.values
+        return ops.split(product(x, kernel) + bias, 3, axis=-1)
 
     def step(
         self,

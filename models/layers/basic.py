@@ -5,7 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from nmt_zoo.models.base import Tensor
+from nmt_zoo.models.base import Precomputed, Tensor
+from nmt_zoo.models.layers.products import Int8, product
 
 
 class Composite(keras.layers.Layer):
@@ -27,6 +28,20 @@ class Dense(keras.layers.Dense):
 
     def build(self, input_shape: Any = None) -> None:
         super().build((None, self.input_width))
+
+    int8: Precomputed | None = None  # After `quantise`, the kernel.
+
+    def quantise(self) -> None:
+        """As `Searchable.quantise`."""
+        self.int8 = Precomputed(Int8.of(ops.transpose(self.kernel)))
+
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        """`[..., input_width]` -> `[..., units]`."""
+        if self.int8 is None:
+            return super().call(inputs, training=training)
+        y = product(inputs, self.int8.values[0])
+        y = y + ops.cast(self.bias, y.dtype) if self.use_bias else y
+        return y if self.activation is None else self.activation(y)
 
 
 _NUMBERS = 1 << 16  # How many different random numbers there are for a unit.

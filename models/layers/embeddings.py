@@ -6,7 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from nmt_zoo.models.base import Tensor
+from nmt_zoo.models.base import Precomputed, Tensor
+from nmt_zoo.models.layers.products import Int8
 
 # Kinds of sinusoids. "marian" and "fairseq", named after the toolkits whose models have them: all
 # sines before all cosines; fairseq's wave lengths grow by the power 2i/(D - 2), its first position
@@ -86,9 +87,18 @@ class TokenEmbedding(keras.layers.Layer):
         )
         self.built = True
 
+    int8: Precomputed | None = None  # After `quantise`, the embeddings.
+
+    def quantise(self) -> None:
+        """As `Searchable.quantise`."""
+        self.int8 = Precomputed(Int8.of(ops.convert_to_tensor(self.embeddings)))
+
     def call(self, ids: Tensor) -> Tensor:
         """`[B, T]` int32 -> `[B, T, D]`."""
-        vectors = ops.take(self.embeddings, ids, axis=0)
+        if self.int8 is None:
+            vectors = ops.take(self.embeddings, ids, axis=0)
+        else:
+            vectors = self.int8.values[0].taken(ids)
         vectors = ops.cast(vectors, self.compute_dtype)
         return vectors * self.width**0.5 if self.scaled else vectors
 

@@ -2,12 +2,14 @@
 
 A step of a small model is hundreds of small operations, and TensorFlow needs more time to start
 them than to compute them. XLA makes one program of a whole search, but its tensors have fixed
-sizes. So sentences and source tokens are padded to one of a few sizes. For larger batches, the
-graph is faster. `beam_search` describes the search, and both find the same.
+sizes. So sentences and source tokens are padded to one of a few sizes, and sentences that are done
+leave a large batch only once, when they are half of it. `beam_search` describes the search, and
+both find the same. A model in 8 bits has no other search: the graph would take far longer.
 """
 
 import bisect
 import collections
+import functools
 import math
 import statistics
 import threading
@@ -26,37 +28,27 @@ from nmt_zoo.decoding.search.types import ALWAYS, Hypotheses, SearchOptions, Sen
 from nmt_zoo.models.base import Searchable
 
 # The sizes of programs: sentences, and tokens of a source.
-ROWS = (1, 2)
-WIDTHS = (16, 32, 64, 128)
+ROWS = (1, 2, 8, 32)
+NARROWEST, WIDEST = 16, 128  # Widths between them are powers of two.
+_FEWEST_TO_LEAVE = 8  # Sentences of the smallest program that half of them leave.
 # A translation is seldom longer than its source and these tokens. Until it is, caches have no room
 # for more, because each step moves them.
 _MORE = 16
 # Seconds that a graph takes for the searches of a size before its program is compiled, which takes
-# 2 to 5 seconds: little is lost if no further sentence comes.
-_PAYS = 3.0
+# 2 to 5 seconds, or 5 to 15 if sentences leave: little is lost if no further sentence comes.
+_PAYS, _PAYS_LATE = 3.0, 10.0
 # Most weights that are constants of a program. Otherwise each call hands them over, which takes at
 # least half a millisecond, an eighth of the time of a sentence by `transformer_tiny`.
 _FEW = 1 << 22
 _TRIALS = 30  # Searches by the graph and by a program whose times are compared.
-# Options of searches that change the scores of tokens.
-_PROCESSED = ("min_length_factor", "no_repeat_ngram", "coverage_penalty", "sample", "rules")
-_PROCESSED += ("word_reward", "banned")
+# Options of searches that change the scores of tokens, and are not compiled.
+PROCESSED = ("min_length_factor", "no_repeat_ngram", "coverage_penalty", "sample", "rules")
+PROCESSED += ("word_reward", "banned", "shortlist")
 
 
 def can_compile(model: Searchable, options: SearchOptions) -> bool:
     """Returns whether XLA can compile a search."""
-    is_plain = options.shortlist is None and not any(getattr(options, n) for n in _PROCESSED)
-    return model.can_compile and is_plain
-
-
-def size_for(num_sentences: int, width: int) -> tuple[int, int] | None:
-    """Returns the program size for a batch and its most source tokens; None: it is too large."""
-    if num_sentences > ROWS[-1] or width > WIDTHS[-1]:
-        return None
-    return (
-        ROWS[bisect.bisect_left(ROWS, num_sentences)],
-        WIDTHS[bisect.bisect_left(WIDTHS, width)],
-    )
+    return model.can_compile and not any(getattr(options, name) for name in PROCESSED)
 
 
 class Programs:
@@ -72,16 +64,37 @@ class Programs:
         weights = [*model.variables, *precomputed]
         are_few = sum(math.prod(weight.shape) for weight in weights) <= _FEW
         self._constants = weights if are_few else []
-        # Traced once for all sizes; XLA compiles each size when it first occurs.
-        signature = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.int32)]
-        self._program = tf.function(
-            self._traced, input_signature=signature, jit_compile=True, autograph=False
+        # Traced once for all small sizes, and once for the others, which sentences leave; XLA
+        # compiles each size when it first occurs.
+        self._few, self._many = (
+            tf.function(
+                functools.partial(self._traced, leave),
+                input_signature=[
+                    tf.TensorSpec([None, None], tf.int32),
+                    tf.TensorSpec([], tf.int32),
+                ],
+                jit_compile=True,
+                autograph=False,
+            )
+            for leave in (False, True)
         )
         self._ready = set()
         self._spent = collections.Counter()  # Seconds of all searches by the graph, by size.
         # Seconds of the last searches, by size and whether a program made them.
         self._times = collections.defaultdict(lambda: collections.deque(maxlen=_TRIALS))
         self._lock = threading.Lock()
+
+    def size_for(self, num_sentences: int, width: int) -> tuple[int, int] | None:
+        """Returns the program size for a batch and its most source tokens; None: it is too large.
+
+        In 8 bits, sources that are alone may have any length; kernels need two rows of numbers.
+        """
+        is_quantised = self._model.is_quantised
+        least = 2 if is_quantised and self._options.beam_size == 1 else 1
+        rows = bisect.bisect_left(ROWS, max(num_sentences, least))
+        if rows == len(ROWS) or (width > WIDEST and not (is_quantised and num_sentences == 1)):
+            return None
+        return ROWS[rows], max(NARROWEST, 1 << (width - 1).bit_length())
 
     def are_ready(self, size: tuple[int, int]) -> bool:
         return self._options.compile == ALWAYS or size in self._ready
@@ -94,7 +107,8 @@ class Programs:
         for row, source in zip(source_ids, sources, strict=False):
             row[: len(source)] = source
         began = time.monotonic()
-        hypotheses = self._program(tf.constant(source_ids), tf.constant(n_best))
+        program = self._many if size[0] >= _FEWEST_TO_LEAVE else self._few
+        hypotheses = program(tf.constant(source_ids), tf.constant(n_best))
         if sources:
             with self._lock:
                 of_graph, of_program = (self._times[size, compiled] for compiled in (False, True))
@@ -109,7 +123,8 @@ class Programs:
         with self._lock:
             before, self._spent[size] = self._spent[size], self._spent[size] + seconds
             self._times[size, False].append(seconds)
-            pays = before < _PAYS <= self._spent[size]
+            enough = _PAYS if size[0] < _FEWEST_TO_LEAVE else _PAYS_LATE
+            pays = before < enough <= self._spent[size]
         if pays:
             threading.Thread(target=self._compile, args=(size,), name="compile").start()
 
@@ -118,13 +133,13 @@ class Programs:
         self.run(size, [], 1)
         self._ready.add(size)
 
-    def _traced(self, source_ids, n_best):
+    def _traced(self, leave, source_ids, n_best):
         with tf.init_scope():
             values = [(weight, weight.numpy()) for weight in self._constants]
         with keras.StatelessScope(values):
-            return self._searched(source_ids, n_best)
+            return self._searched(leave, source_ids, n_best)
 
-    def _searched(self, source_ids, n_best):
+    def _searched(self, leave, source_ids, n_best):
         model, options = self._model, self._options
         setup = Setup(model, options, compiled_top_k)
         rows, width = tf.unstack(tf.shape(source_ids))
@@ -133,27 +148,57 @@ class Programs:
         longest = options.max_length(width)
         wanted = SentenceOptions.of(options, n_best, rows)
         sentences, (state, none) = start(setup, model.encode(source_ids), limits, longest, wanted)
-
-        def extended(step, hypotheses, state, done):
-            step, new, (state, _), must_leave, certain = extend(
-                setup, sentences, step, hypotheses, (state, none)
-            )
-            new = tf.nest.map_structure(
-                lambda old, new: tf.where(
-                    tf.reshape(done, [-1, *[1] * (new.shape.rank - 1)]), old, new
-                ),
-                hypotheses,
-                new,
-            )
-            return step, new, state, done | must_leave | certain
-
         variables = tf.constant(0), sentences.hypotheses, state, limits == 0
-        for max_length in tf.minimum(width + _MORE, longest), longest:
 
-            def condition(step, hypotheses, state, done, max_length=max_length):
-                return (step < max_length) & ~tf.reduce_all(done)
+        def run(sentences, variables, max_length, most_left=0):
+            """Extends the hypotheses until so many sentences are left, or to a length."""
+
+            def extended(step, hypotheses, state, done):
+                step, new, (state, _), must_leave, certain = extend(
+                    setup, sentences, step, hypotheses, (state, none)
+                )
+                new = tf.nest.map_structure(
+                    lambda old, new: tf.where(
+                        tf.reshape(done, [-1, *[1] * (new.shape.rank - 1)]), old, new
+                    ),
+                    hypotheses,
+                    new,
+                )
+                return step, new, state, done | must_leave | certain
+
+            def goes_on(step, hypotheses, state, done):
+                left = tf.math.count_nonzero(~done, dtype=tf.int32)
+                return (step < max_length) & (left > most_left)
 
             step, hypotheses, state, done = variables
             state = model.with_max_length(state, max_length, options.beam_size)
-            variables = tf.while_loop(condition, extended, (step, hypotheses, state, done))
-        return ranked(setup, sentences, variables[1])
+            return tf.while_loop(goes_on, extended, (step, hypotheses, state, done))
+
+        sizes = tf.minimum(width + _MORE, longest), longest
+        if not leave:
+            for max_length in sizes:
+                variables = run(sentences, variables, max_length)
+            return ranked(setup, sentences, variables[1])
+        variables = run(sentences, variables, sizes[0], rows // 2)
+        variables = run(sentences, variables, longest, rows // 2)
+        step, hypotheses, state, done = variables
+        order = tf.argsort(tf.cast(done, tf.int32), stable=True)
+        left, gone = order[: rows // 2], order[rows // 2 :]
+
+        def taken(leaves, places):
+            def take(leaf):  # Some have a row for each sentence, others for each hypothesis.
+                sentences = tf.reshape(leaf, [rows, -1, *tf.unstack(tf.shape(leaf))[1:]])
+                chosen = tf.gather(sentences, places)
+                return tf.reshape(chosen, [-1, *tf.unstack(tf.shape(leaf))[1:]])
+
+            return tf.nest.map_structure(take, leaves)
+
+        of_left = taken(sentences, left)
+        variables = step, taken(hypotheses, left), taken(state, left), tf.gather(done, left)
+        others = taken(hypotheses, gone)
+        found = run(of_left, variables, longest)[1]
+        back = tf.argsort(order)
+        both = tf.nest.map_structure(
+            lambda *parts: tf.gather(tf.concat(parts, axis=0), back), found, others
+        )
+        return ranked(setup, sentences, both)

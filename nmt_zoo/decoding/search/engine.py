@@ -20,11 +20,12 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     Vocabulary,
 )
 from nmt_zoo.decoding.search.beam_search import make_search
-from nmt_zoo.decoding.search.compiled import Programs, can_compile, size_for
+from nmt_zoo.decoding.search.compiled import PROCESSED, Programs, can_compile
 from nmt_zoo.decoding.search.groups import in_halves
 from nmt_zoo.decoding.search.phrases import word_joints
 from nmt_zoo.decoding.search.shortlist import check_shortlist
 from nmt_zoo.decoding.search.types import (
+    ALWAYS,
     NEVER,
     Engine,
     Hypotheses,
@@ -37,6 +38,7 @@ from nmt_zoo.models.base import Searchable
 # Most tokens of a source for which a search without a graph, step by step, takes less time than
 # making the graph. This is for a single sentence: the second one makes the graph.
 _SHORT = 32
+_NOT_INT8 = "--precision=int8: only a plain search is compiled, so leave out {}"
 STACK = 25  # Hypotheses of a stack of a decoder, for each hypothesis of the beam.
 # Options that change nothing in a decoder, or are followed.
 _TAKEN = ("beam_size", "emit_unknowns", "compile")
@@ -93,6 +95,18 @@ class DecoderEngine:
         return results
 
 
+def _in_int8(model, options):
+    """Returns the options of a search in 8 bits; raises UserError if it cannot be compiled."""
+    if not model.can_compile:
+        raise UserError(
+            "--precision=int8: XLA cannot compile this model, and nothing else is quick"
+        )
+    for name in PROCESSED:
+        if getattr(options, name):
+            raise UserError(_NOT_INT8.format(f"--{name}"))
+    return options._replace(compile=ALWAYS)
+
+
 class GraphEngine:
     """Searches with a model that extends hypotheses token by token; an `Engine`."""
 
@@ -100,6 +114,11 @@ class GraphEngine:
         self.refusal = ""
         if options.shortlist is not None:
             self.refusal = check_shortlist(model, options)
+        if model.is_quantised:
+            self.refusal, options = (
+                _NOT_INT8.format("--prefix and --required"),
+                _in_int8(model, options),
+            )
         self.model = model
         self.options = options
         self.vocabulary = vocabulary
@@ -129,7 +148,13 @@ class GraphEngine:
         inputs = self._inputs(sentences, draws)
         sources = [sentence.source_ids for sentence in sentences]
         width, is_alone = max(map(len, sources)), len(sources) == 1
-        size = size_for(len(sources), width) if self._programs and not inputs else None
+        size = (
+            self._programs.size_for(len(sources), width) if self._programs and not inputs else None
+        )
+        if self.model.is_quantised and not size:
+            half = len(sources) // 2
+            parts = (sentences[:half], draws[:half]), (sentences[half:], draws[half:])
+            return [found for part in parts for found in self._run(*part, n_best)]
         if size and self._programs.are_ready(size):
             hypotheses = self._programs.run(size, sources, n_best)
         else:
