@@ -227,7 +227,7 @@ class ModelDirectory:
         """Loads the trained model and its tokenizer, ready to translate, picture and export.
 
         `languages` are as of `tokenizer`; `language_model`: expects a language model instead of a
-        translation model. `dtype` of weights and products: "float32" or "bfloat16". The
+        translation model. `dtype` of weights and products: "float32", "bfloat16" or "int8". The
         configuration that is returned also has the `length_penalty` with which the model translates
         best. The model aligns by the attention that was measured to align best.
         Raises UserError: something is missing, damaged, or does not fit together.
@@ -243,7 +243,14 @@ class ModelDirectory:
             )
         tokenizer, model = self.tokenizer(languages), self.new_model()
         restore(model_arrays(model), self.finite_best(), self.best_path)
-        if dtype != "float32":
+        if dtype == "int8":
+            if not model.can_compile:
+                raise UserError(
+                    f"{self.path}: --precision=int8 needs searches that XLA compiles, which it "
+                    f"cannot for {config['model']}; leave it out"
+                )
+            model.quantise()
+        elif dtype != "float32":
             model, exact = self.new_model(dtype), model
             for weight, value in zip(model.weights, exact.weights, strict=True):
                 weight.assign(value)

@@ -97,10 +97,6 @@ class DecoderEngine:
 
 def _in_int8(model, options):
     """Returns the options of a search in 8 bits; raises UserError if it cannot be compiled."""
-    if not model.can_compile:
-        raise UserError(
-            "--precision=int8: XLA cannot compile this model, and nothing else is quick"
-        )
     for name in PROCESSED:
         if getattr(options, name):
             raise UserError(_NOT_INT8.format(f"--{name}"))

@@ -1,15 +1,19 @@
 """The compiled search finds what the search in a graph of any size finds."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from nmt_zoo import models
-from nmt_zoo.decoding.search import compiled
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.decoding.search import compiled, precision_choice
 from nmt_zoo.decoding.search.beam_search import make_search
-from nmt_zoo.decoding.search.compiled import Programs, can_compile, size_for
+from nmt_zoo.decoding.search.compiled import Programs, can_compile
 from nmt_zoo.decoding.search.engine import GraphEngine
 from nmt_zoo.decoding.search.types import ALWAYS, AUTO, Hypotheses, SearchOptions, Sentence, padded
+from nmt_zoo.models.layers import products
 
 SMALL = {"num_encoder_layers": 1, "num_decoder_layers": 1}
 TRANSFORMER = {**SMALL, "width": 16, "num_heads": 2, "ffn_width": 16}
@@ -17,7 +21,7 @@ RECURRENT = {"embedding_width": 8, "encoder_units": 8, "decoder_units": 16}
 OPTIONS = SearchOptions(beam_size=3, max_length_factor=1.0)
 # The limit of the first is beyond the first room of its program.
 SOURCES = [np.random.default_rng(n).integers(4, 60, n).tolist() for n in (16, 9)]
-SIZE = size_for(2, 16)
+SIZE = (2, 16)
 
 
 def assert_alike(found, expected, n_best=2):
@@ -99,8 +103,81 @@ def test_what_cannot_be_compiled(transformer):
     assert not can_compile(models.create("ibm1", 60, 60), OPTIONS)
 
 
-def test_sizes():
+def test_sizes(transformer):
+    size_for = Programs(transformer, OPTIONS).size_for
     assert size_for(1, 10) == (1, 16)
     assert size_for(2, 33) == (2, 64)
-    assert size_for(3, 10) is None
+    assert size_for(3, 10) == (8, 16)
+    assert size_for(33, 10) is None
     assert size_for(1, 129) is None
+
+
+@pytest.fixture(scope="module")
+def many():
+    generator = np.random.default_rng(5)
+    return [Sentence(generator.integers(4, 60, n).tolist()) for n in (1, 2, 3, 5, 9, 11, 14)]
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "relative"])
+def test_half_of_a_batch_may_leave(positions, many):
+    tf.keras.utils.set_random_seed(2)
+    model = models.create("transformer_tiny", 60, 60, **TRANSFORMER, positions=positions)
+    for weight in model.weights:
+        weight.assign(3 * weight)  # So that translations end at different steps.
+    model.precompute()
+    engines = (GraphEngine(model, OPTIONS._replace(compile=how), None) for how in (ALWAYS, "never"))
+    of_program, of_graph = (engine.search(many, 2) for engine in engines)
+    lengths = {np.count_nonzero(best.ids[0]) for best in of_graph}
+    assert len(lengths) > 2
+    for found, expected in zip(of_program, of_graph, strict=True):
+        both = (Hypotheses(*(array[None] for array in each)) for each in (found, expected))
+        assert_alike(*both)
+
+
+def test_a_translation_in_8_bits_does_not_depend_on_its_neighbours(many):
+    tf.keras.utils.set_random_seed(2)
+    model = models.create("transformer_tiny", 60, 60, **TRANSFORMER)
+    model.quantise()
+    model.precompute()
+    engine = GraphEngine(model, OPTIONS._replace(beam_size=1), None)
+    assert engine._programs.size_for(1, 300) == (2, 512)
+    for sentence, found in zip(many[:3], engine.search(many, 1), strict=False):
+        [alone] = engine.search([sentence], 1)
+        assert found.ids[0].tolist()[: alone.ids.shape[1]] == alone.ids[0].tolist()
+        np.testing.assert_allclose(found.scores[0], alone.scores[0], rtol=1e-5)
+    with pytest.raises(UserError, match="leave out --no_repeat_ngram"):
+        GraphEngine(model, OPTIONS._replace(no_repeat_ngram=2), None)
+    assert "--prefix" in engine.refusal
+
+
+@pytest.mark.parametrize("difference", [0.0, 1.0])
+def test_8_bits_are_taken_where_they_are_faster_and_scores_agree(difference, monkeypatch):
+    class Engine:
+        options, refusal = OPTIONS, ""
+
+        def __init__(self, seconds, score):
+            self.seconds, self.score = seconds, score
+
+        def search(self, sentences, n_best):
+            precision_choice.time.sleep(self.seconds)
+            return [SimpleNamespace(scores=np.array([self.score])) for _ in sentences]
+
+    lines = []
+    monkeypatch.setattr(precision_choice, "kernels_gain", lambda: 2.0)
+    engine = precision_choice.FasterEngine(
+        Engine(0.02, 1), Engine(0.0, 1 + difference), lines.append
+    )
+    [found] = engine.search([Sentence([3])], 1)
+    assert found.scores[0] == 1 and len(lines) == 1
+    assert lines[0].startswith("precision: float32, as scores" if difference else "precision: int8")
+
+
+def test_the_error_of_a_product_in_8_bits_is_bounded():
+    x, rows = (np.random.default_rng(n).standard_normal((n, 40), np.float32) for n in (5, 30))
+    kernel = products.Int8.of(rows)
+    exact, rounded = x @ rows.T, np.asarray(products.product(x, kernel))
+    # Each number is off by half a scale of its row at most.
+    scales = np.abs(x).max(1, keepdims=True) / 254, np.abs(rows).max(1) / 254
+    bound = scales[0] * np.abs(rows).sum(1) + scales[1] * np.abs(x).sum(1, keepdims=True)
+    assert np.all(np.abs(exact - rounded) <= bound + 40 * scales[0] * scales[1] + 1e-5)
+    assert np.abs(exact - rounded).max() > 0
