@@ -311,7 +311,7 @@ class TranslationModel(Searchable):
         if self.predicts == "features":
             kernel, bias = self.output_weights()
             biases = [] if bias is None else [bias]
-            self.int8 = Precomputed(Int8.of(ops.transpose(kernel)), *biases)
+            self.int8 = Precomputed(Int8.of(kernel), *biases)
 
     @property
     def has_alignment(self) -> bool:

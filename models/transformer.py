@@ -30,7 +30,6 @@ from nmt_zoo.models.base import (
 )
 from nmt_zoo.models.layers.attention import MAX_DISTANCE, POSITIONS
 from nmt_zoo.models.layers.basic import Composite, Dense, Dropout
-from nmt_zoo.models.layers.caches import padded
 from nmt_zoo.models.layers.embeddings import TokenEmbedding
 from nmt_zoo.models.layers.masks import padding_mask
 from nmt_zoo.models.layers.transformer_layers import (
@@ -249,11 +248,17 @@ class Transformer(Composite, TranslationModel):
             caches = self.decoder.empty_caches(rows // beam_size)
             caches["keys"] = [ops.swapaxes(keys, 2, 3) for keys in caches["keys"]]
             state = {"fixed": caches, "slots": ops.zeros((rows, 0), "int32")}
+
+        def longer(cache, axis, size, value=0):
+            sizes = [[0, 0] for _ in cache.shape]
+            sizes[axis][1] = size - ops.shape(cache)[axis]
+            return ops.pad(cache, sizes, constant_values=value)
+
         fixed = {
-            name: padded(state["fixed"][name], axis, max_length * beam_size)
+            name: [longer(cache, axis, max_length * beam_size) for cache in state["fixed"][name]]
             for name, axis in (("keys", 3), ("values", 2))
         }
-        return {"fixed": fixed, "slots": padded(state["slots"], 1, max_length, -1)}
+        return {"fixed": fixed, "slots": longer(state["slots"], 1, max_length, -1)}
 
     def reordered(self, state: dict[str, Any], parents: Tensor) -> dict[str, Any]:
         if "fixed" not in state:

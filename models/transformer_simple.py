@@ -24,7 +24,6 @@ from nmt_zoo.models.base import (
 )
 from nmt_zoo.models.layers.attention_scores import SourceAttention
 from nmt_zoo.models.layers.basic import Composite, Dense, Dropout
-from nmt_zoo.models.layers.caches import appended, padded, seen
 from nmt_zoo.models.layers.embeddings import Embedding
 from nmt_zoo.models.layers.masks import causal_mask, padding_mask
 from nmt_zoo.models.layers.transformer_layers import FeedForward
@@ -68,19 +67,16 @@ class SimpleLayer(Composite):
         x, weights = self.self_attention(x, keys, values, attention_mask)
         return self.feed_forward(x, training=training) + x, weights
 
-    def step(
-        self, x: Tensor, keys: Tensor, values: Tensor, position: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Processes the position t after those of the cache, and adds it to the cache.
 
         `x [N, 1, D]`, `keys [N, D, t]`, `values [N, t, D]` ->
-        `(x [N, 1, D], keys [N, D, t + 1], values [N, t + 1, D])`. With `position`, t as scalar
-        int32, the cache has room for further positions already and keeps its size.
+        `(x [N, 1, D], keys [N, D, t + 1], values [N, t + 1, D])`.
         """
         new_keys, new_values = self.self_attention.project_memory(x)
-        keys = appended(keys, new_keys, 2, position)
-        values = appended(values, new_values, 1, position)
-        return self._from(x, keys, values, seen(values, 1, position))[0], keys, values
+        keys = ops.concatenate([keys, new_keys], axis=2)
+        values = ops.concatenate([values, new_values], axis=1)
+        return self._from(x, keys, values, None)[0], keys, values
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -108,8 +104,6 @@ class SimpleTransformer(Composite, TranslationModel):
         >>> model({"source_ids": ids, "target_in_ids": ids}).shape
         TensorShape([1, 3, 90])
     """
-
-    can_compile = True
 
     def __init__(
         self,
@@ -237,31 +231,20 @@ class SimpleTransformer(Composite, TranslationModel):
             for name, shape in shapes.items()
         }
 
-    def with_max_length(
-        self, state: dict[str, Any], max_length: int | Tensor, beam_size: int
-    ) -> dict[str, Any]:
-        """As `Searchable`; the caches become an entry `fixed`, with `max_length` positions."""
-        caches = state.get("fixed", state)
-        axes = {"keys": 2, "values": 1}
-        return {"fixed": {n: padded(caches[n], axis, max_length) for n, axis in axes.items()}}
-
     def step_features(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
     ) -> tuple[Tensor, dict[str, Any], Tensor]:
         x = self._embed(self.target_embedding, self.positions, token_ids[:, None], first=step)
-        is_fixed = "fixed" in state
-        caches, position = (state["fixed"], step) if is_fixed else (state, None)
         keys, values = [], []
-        by_layer = zip(self.decoder_layers, caches["keys"], caches["values"], strict=True)
+        by_layer = zip(self.decoder_layers, state["keys"], state["values"], strict=True)
         for layer, old_keys, old_values in by_layer:
-            x, new_keys, new_values = layer.step(x, old_keys, old_values, position)
+            x, new_keys, new_values = layer.step(x, old_keys, old_values)
             keys.append(new_keys)
             values.append(new_values)
         # The K hypotheses of a sentence become K queries to its memory: [N, 1, D] -> [B, K, D].
         queries = by_sentence(x, ops.shape(context["source_mask"])[0])
         features, weights = self._read(queries, context)
-        caches = {"keys": keys, "values": values}
-        state = {"fixed": caches} if is_fixed else caches
+        state = {"keys": keys, "values": values}
         return by_hypothesis(features), state, by_hypothesis(weights)
 
     def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:

@@ -12,7 +12,6 @@ from keras import ops
 
 from nmt_zoo.models.base import Precomputed, Tensor, dense_weights
 from nmt_zoo.models.layers.basic import Composite, Dense, Dropout
-from nmt_zoo.models.layers.caches import appended
 from nmt_zoo.models.layers.embeddings import SINUSOIDS, rotate
 from nmt_zoo.models.layers.masks import causal_mask, masked_softmax
 from nmt_zoo.models.layers.products import Int8, product
@@ -275,7 +274,7 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
             kernel = ops.concatenate(kernels, axis=-1)
         else:
             parts = zip(*(layer.int8.values[0] for layer in layers), strict=True)
-            kernel = Int8(*(ops.concatenate(part, axis=0) for part in parts))
+            kernel = Int8(*(ops.concatenate(part, axis=-1) for part in parts))
         self.joined = Precomputed(kernel, ops.concatenate(biases, axis=-1))
 
     def _project(self, x):
@@ -307,7 +306,8 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
             at = ops.shape(keys)[2] if position is None else position
             query, new_keys = (rotate(y, at) for y in (query, new_keys))
         if position is None:
-            keys, values = (appended(*pair, 2) for pair in ((keys, new_keys), (values, new_values)))
+            keys = ops.concatenate([keys, new_keys], axis=2)
+            values = ops.concatenate([values, new_values], axis=2)
             output, _ = self.attention(query, keys, values)
         else:
             beam_size = ops.shape(visible)[2]

@@ -33,7 +33,7 @@ class Dense(keras.layers.Dense):
 
     def quantise(self) -> None:
         """As `Searchable.quantise`."""
-        self.int8 = Precomputed(Int8.of(ops.transpose(self.kernel)))
+        self.int8 = Precomputed(Int8.of(ops.convert_to_tensor(self.kernel)))
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         """`[..., input_width]` -> `[..., units]`."""

@@ -91,7 +91,7 @@ class TokenEmbedding(keras.layers.Layer):
 
     def quantise(self) -> None:
         """As `Searchable.quantise`."""
-        self.int8 = Precomputed(Int8.of(ops.convert_to_tensor(self.embeddings)))
+        self.int8 = Precomputed(Int8.of(ops.transpose(self.embeddings)))
 
     def call(self, ids: Tensor) -> Tensor:
         """`[B, T]` int32 -> `[B, T, D]`."""

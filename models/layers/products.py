@@ -11,33 +11,30 @@ _LARGEST = 127.0
 
 
 class Int8(NamedTuple):
-    """A matrix `[D, V]`: `values [V, D]` int8, and a scale for each of its columns, `[V]` float32.
-
-    Columns are rows of `values`, because processors read them faster so.
-    """
+    """A matrix: `values [D, V]` int8, and a scale for each of its columns, `[V]` float32."""
 
     values: Tensor
     scale: Tensor
 
     @classmethod
-    def of(cls, rows: Tensor) -> Int8:
-        """Rounds a matrix, given as its columns `[V, D]`; each number is off by half a scale."""
-        scale = _scale(rows)
-        return cls(_rounded(rows, scale), scale[:, 0])
+    def of(cls, matrix: Tensor) -> Int8:
+        """Rounds `[D, V]` numbers; each is then off by half the scale of its column."""
+        scale = _scale(matrix, axis=0)
+        return cls(_rounded(matrix, scale), scale[0])
 
     def taken(self, ids: Tensor) -> Tensor:
         """Looks up columns: `[...]` int32 -> `[..., D]` float32."""
-        values = ops.cast(ops.take(self.values, ids, axis=0), "float32")
-        return values * ops.take(self.scale, ids, axis=0)[..., None]
+        values = ops.moveaxis(ops.take(self.values, ids, axis=1), 0, -1)
+        return ops.cast(values, "float32") * ops.take(self.scale, ids, axis=0)[..., None]
 
 
-def _scale(rows):
-    """Returns `[N, 1]` float32: that of each row, which makes its largest number 127."""
-    return ops.maximum(ops.max(ops.abs(rows), axis=-1, keepdims=True), 1e-9) / _LARGEST
+def _scale(x, axis):
+    """Returns float32 of `x`'s rank, with which the largest number of an axis is 127."""
+    return ops.maximum(ops.max(ops.abs(x), axis=axis, keepdims=True), 1e-9) / _LARGEST
 
 
-def _rounded(rows, scale):
-    return ops.cast(ops.round(rows / scale), "int8")
+def _rounded(x, scale):
+    return ops.cast(ops.round(x / scale), "int8")
 
 
 def product(x: Tensor, kernel: Tensor | Int8) -> Tensor:
@@ -49,7 +46,7 @@ def product(x: Tensor, kernel: Tensor | Int8) -> Tensor:
     if not isinstance(kernel, Int8):
         return ops.matmul(x, kernel)
     rows = ops.reshape(ops.cast(x, "float32"), (-1, x.shape[-1]))
-    scale = _scale(rows)
-    sums = ops.matmul(_rounded(rows, scale), ops.transpose(kernel.values))
+    scale = _scale(rows, axis=1)
+    sums = ops.matmul(_rounded(rows, scale), kernel.values)
     y = ops.cast(sums, "float32") * scale * kernel.scale
-    return ops.cast(ops.reshape(y, (*ops.shape(x)[:-1], kernel.values.shape[0])), x.dtype)
+    return ops.cast(ops.reshape(y, (*ops.shape(x)[:-1], kernel.values.shape[1])), x.dtype)

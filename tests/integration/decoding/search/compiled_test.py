@@ -50,12 +50,8 @@ def transformer():
     ("preset", "settings"),
     [
         ("lstm_luong", RECURRENT),
-        *(
-            pytest.param(name, settings, marks=pytest.mark.slow)
-            for name, settings in (
-                ("transformer_tiny", {**TRANSFORMER, "positions": "rotary"}),
-                ("transformer_simple", {**SMALL, "width": 16, "ffn_width": 16}),
-            )
+        pytest.param(
+            "transformer_tiny", {**TRANSFORMER, "positions": "rotary"}, marks=pytest.mark.slow
         ),
     ],
 )
@@ -174,7 +170,7 @@ def test_8_bits_are_taken_where_they_are_faster_and_scores_agree(difference, mon
 
 def test_the_error_of_a_product_in_8_bits_is_bounded():
     x, rows = (np.random.default_rng(n).standard_normal((n, 40), np.float32) for n in (5, 30))
-    kernel = products.Int8.of(rows)
+    kernel = products.Int8.of(rows.T)
     exact, rounded = x @ rows.T, np.asarray(products.product(x, kernel))
     # Each number is off by half a scale of its row at most.
     scales = np.abs(x).max(1, keepdims=True) / 254, np.abs(rows).max(1) / 254
