@@ -30,6 +30,8 @@ def parser():
     main.add_argument("--output", help="JSON file to write")
     main.add_argument("--model_dir", default="", help="model to time, besides random ones")
     main.add_argument("--source", help="text that --model_dir translates")
+    presets = ["transformer_small", "transformer_base"]
+    main.add_argument("--random", nargs="*", default=presets, help="presets with random weights")
     main.add_argument("--beams", type=int, nargs="+", default=[4, 1], help="numbers of hypotheses")
     main.add_argument("--lines", type=int, default=128, help="lines in a turn with batches")
     main.add_argument("--rounds", type=int, default=7, help="turns of each engine")

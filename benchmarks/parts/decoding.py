@@ -1,7 +1,7 @@
 """Translation by our search and by CTranslate2, with the same weights and threads.
 
-Two cases: a trained Transformer, and `transformer_base` with random weights, which never let a
-translation end, so that all engines make the same number of steps. An engine is measured with every
+Cases: a trained Transformer, and `transformer_small` and `transformer_base` with random weights,
+which never let a translation end, so that all engines make the same number of steps. An engine is measured with every
 setting that may suit it best; tables show the fastest. Before anything is timed, the trained
 Transformer translates lines with both engines; lines that differ must have equal scores.
 
@@ -84,15 +84,16 @@ def ratio(ours, theirs):
 
 # Settings of ours: (kind, name) -> (whether each thread has a batch of its own, or all share an
 # operation; oneDNN; number format; when searches are compiled). translate.py has the first, and
-# compiles searches of one or two sentences if that pays.
+# compiles searches if that pays; with --precision=int8, it has the first of int8.
 OURS = {
     ("ours", "a batch for each thread"): (True, False, "float32", NEVER),
     ("ours", "all threads in an operation"): (False, False, "float32", NEVER),
     ("ours", "all threads in an operation, oneDNN"): (False, True, "float32", NEVER),
     ("ours", "compiled, a batch for each thread"): (True, False, "float32", ALWAYS),
     ("ours", "compiled, all threads in an operation"): (False, False, "float32", ALWAYS),
-    ("ours bfloat16", "a batch for each thread"): (True, True, "bfloat16", NEVER),
     ("ours bfloat16", "all threads in an operation"): (False, True, "bfloat16", NEVER),
+    ("ours int8", "a batch for each thread"): (True, False, "int8", ALWAYS),
+    ("ours int8", "all threads in an operation"): (False, False, "int8", ALWAYS),
 }
 
 
@@ -187,9 +188,13 @@ def load_ours(source, dtype="float32"):
     keras.utils.set_random_seed(SEED)
     exact = models.create(source.name, PIECES, PIECES)
     _never_end(exact)
+    is_rounded = dtype == "int8"
+    dtype = "float32" if is_rounded else dtype
     model = models.create(source.name, PIECES, PIECES, dtype=dtype)
     for weight, value in zip(model.weights, exact.weights, strict=True):
         weight.assign(value)
+    if is_rounded:
+        model.quantise()
     model.precompute()
     words = WordVocabulary([*SPECIALS, *(f"w{i}" for i in range(len(SPECIALS), PIECES))])
     return model, Tokenizer("word", words, words)
@@ -215,15 +220,15 @@ def _never_end(model):
 class Case:
     """A model that several engines translate with.
 
-    `directory` is that of a Transformer, or "" for `transformer_base` with random weights; `lines`
-    are source text, or None for random words. The weights in the form of CTranslate2 go to
+    `directory` is that of a Transformer, or "" for random weights of a preset; `lines` are source
+    text, or None for random words. The weights in the form of CTranslate2 go to
     `folder`. Every engine has as many `threads`.
     """
 
-    def __init__(self, directory, lines, folder, threads):
+    def __init__(self, preset, directory, lines, folder, threads):
         from nmt_zoo.serving.ctranslate2.conversion import Weights, write
 
-        source = Source("transformer_base", directory, folder, "word")
+        source = Source(preset, directory, folder, "word")
         self.model, self.tokenizer = load_ours(source)
         words = np.random.default_rng(SEED).integers(4, PIECES, (1000, WORDS))
         self.lines = lines or [" ".join(f"w{i}" for i in row) for row in words]
@@ -321,10 +326,12 @@ def _ratios(records):
 def measure(arguments, record):
     """Measures both cases; fills the record."""
     record |= {"threads": arguments.threads, "length_penalty": LENGTH_PENALTY, "cases": []}
-    cases = [(arguments.model_dir, read_lines(arguments.source))] if arguments.model_dir else []
-    for directory, lines in [*cases, ("", None)]:
+    trained = arguments.model_dir
+    cases = [("", trained, read_lines(arguments.source))] if trained else []
+    cases += [(preset, "", None) for preset in arguments.random]
+    for preset, directory, lines in cases:
         with tempfile.TemporaryDirectory() as folder:
-            case = Case(directory, lines, folder, arguments.threads)
+            case = Case(preset, directory, lines, folder, arguments.threads)
             figures = {"model": case.source.name, "parameters": case.model.count_params()}
             print(f"{case.source.name}, {case.model.count_params():,} parameters:", flush=True)
             if directory:

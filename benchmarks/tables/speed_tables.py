@@ -5,6 +5,7 @@ from benchmarks.tables.cells import read, records, spread, table
 _ENGINES = {
     "ours": "ours",
     "ours bfloat16": "ours, bfloat16",
+    "ours int8": "ours, int8",
     "ctranslate2 float32": "CTranslate2 float32",
     "ctranslate2 int8": "CTranslate2 int8",
     "pytorch": "PyTorch",
@@ -22,7 +23,7 @@ _DECODING = {
         for kind, title in _ENGINES.items()
     },
     "ours is": spread("ratio"),
-    "bfloat16 is": spread("ratio_bfloat16"),
+    "int8 is": spread("ratio_int8"),
     "of the matrix products": "{ours[share_of_matrix_products]:.0%}",
 }
 
@@ -60,7 +61,8 @@ def _decoding():
             rival = "pytorch" if "pytorch" in engines else "ctranslate2 float32"
             ratios = {
                 name: mode["ratios"][kind][rival]
-                for name, kind in (("ratio", "ours"), ("ratio_bfloat16", "ours bfloat16"))
+                for name, kind in (("ratio", "ours"), ("ratio_int8", "ours int8"))
+                if kind in mode["ratios"]
             }
             rows.append({"model": case["model"], **mode, **engines, **ratios})
         if "text" in case:
