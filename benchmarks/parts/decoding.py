@@ -1,9 +1,10 @@
 """Translation by our search and by CTranslate2, with the same weights and threads.
 
 Cases: a trained Transformer, and `transformer_small` and `transformer_base` with random weights,
-which never let a translation end, so that all engines make the same number of steps. An engine is measured with every
-setting that may suit it best; tables show the fastest. Before anything is timed, the trained
-Transformer translates lines with both engines; lines that differ must have equal scores.
+which never let a translation end, so that all engines make the same number of steps. An engine is
+measured with every setting that may suit it best; tables show the fastest. Before anything is
+timed, the trained Transformer translates lines with both engines; lines that differ must have equal
+scores.
 
 The engines take turns, each in its own process. Only one works at a time, and turns are short, so
 that other load on the machine affects all alike. Ratios are computed for each round.

@@ -23,6 +23,7 @@ import tensorflow as tf
 from nmt_zoo.common.parallel import give_way
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.decoding.search.extension import Setup, extend, ranked, start
+from nmt_zoo.decoding.search.groups import MAX_TARGET_POSITIONS
 from nmt_zoo.decoding.search.largest import compiled_top_k
 from nmt_zoo.decoding.search.types import ALWAYS, Hypotheses, SearchOptions, SentenceOptions
 from nmt_zoo.models.base import Searchable
@@ -87,14 +88,18 @@ class Programs:
     def size_for(self, num_sentences: int, width: int) -> tuple[int, int] | None:
         """Returns the program size for a batch and its most source tokens; None: it is too large.
 
-        In 8 bits, sources that are alone may have any length; kernels need two rows of numbers.
+        A program has room for the longest translations from the start. In 8 bits, sources that are
+        alone may have any length; kernels need two rows of numbers.
         """
         is_quantised = self._model.is_quantised
         least = 2 if is_quantised and self._options.beam_size == 1 else 1
         rows = bisect.bisect_left(ROWS, max(num_sentences, least))
-        if rows == len(ROWS) or (width > WIDEST and not (is_quantised and num_sentences == 1)):
+        is_alone = is_quantised and num_sentences == 1
+        if rows == len(ROWS) or (width > WIDEST and not is_alone):
             return None
-        return ROWS[rows], max(NARROWEST, 1 << (width - 1).bit_length())
+        size = ROWS[rows], max(NARROWEST, 1 << (width - 1).bit_length())
+        positions = size[0] * self._options.beam_size * self._options.max_length(size[1])
+        return size if is_alone or positions <= MAX_TARGET_POSITIONS else None
 
     def are_ready(self, size: tuple[int, int]) -> bool:
         return self._options.compile == ALWAYS or size in self._ready

@@ -106,6 +106,7 @@ def test_sizes(transformer):
     assert size_for(3, 10) == (8, 16)
     assert size_for(33, 10) is None
     assert size_for(1, 129) is None
+    assert Programs(transformer, OPTIONS._replace(beam_size=50)).size_for(9, 100) is None
 
 
 @pytest.fixture(scope="module")
