@@ -1,7 +1,9 @@
 """Corpora by name. To add a corpus, add an entry to `DATASETS`: a `Corpus`, or a `Included`."""
 
 import itertools
+import random
 import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +15,7 @@ from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
 
 
 class Included(NamedTuple):
-    """A corpus that needs no download; its fields are those of `Corpus`."""
+    """A corpus with a way of its own of making its files; its fields are those of `Corpus`."""
 
     prepare: Callable[[Path, Downloads], dict[str, Split]]  # writes the files, as `Corpus.prepare`
     about: str
@@ -256,6 +258,47 @@ def _iwslt14(*languages):
     )
 
 
+# The file of the translation tutorials of keras.io and tensorflow.org: English, tab, Spanish.
+_ANKI = RemoteFile(
+    "anki/spa-eng.zip",
+    ("http://storage.googleapis.com/download.tensorflow.org/data/spa-eng.zip",),
+    2_767_131,
+    "sha256:f80e581ae291aa34dd3aba7bd98b5e9505234da4318e2f3295df70a1520c7f61",
+)
+
+
+def _anki(source, target, honest=False):
+    """Returns the pairs split at random; if `honest`, no English side is in two splits."""
+
+    def prepare(folder, downloads):
+        with zipfile.ZipFile(*downloads.fetch([_ANKI])) as archive:
+            lines = archive.read("spa-eng/spa.txt").decode("utf-8").strip("\n").split("\n")
+        groups, splits = {}, {name: [] for name in ("valid", "test", "train")}
+        for number, (en, es) in enumerate(line.split("\t") for line in lines):
+            groups.setdefault(en if honest else number, []).append({"en": en, "es": es})
+        shuffled = random.Random(1).sample(list(groups.values()), len(groups))
+        held_out = len(lines) * 15 // 100
+        for group in shuffled:
+            open_splits = (name for name, pairs in splits.items() if len(pairs) < held_out)
+            splits[next(open_splits, "train")] += group
+        for name, pairs in splits.items():
+            for language in (source, target):
+                text = "".join(f"{pair[language]}\n" for pair in pairs)
+                path = folder / f"{name}.{language}"
+                if not path.is_file() or path.read_bytes() != text.encode():
+                    write_text(path, text)
+        return {n: Split(folder / f"{n}.{source}", folder / f"{n}.{target}") for n in SPLITS}
+
+    how = "no English side is in two splits" if honest else "split at random, as in tutorials"
+    return Included(
+        prepare,
+        about=f"short sentences of Tatoeba; {how}",
+        size="118,964 pairs, of which 15% to validate and 15% to test; 2.8 MB to download",
+        licence="CC BY 2.0 (France)",
+        citation="tatoeba.org; manythings.org/anki (the selection of pairs)",
+    )
+
+
 _LANGUAGES = ("en", "de", "fr", "cs")
 
 DATASETS = {
@@ -269,6 +312,8 @@ DATASETS = {
     "iwslt14_en_de": _iwslt14("en", "de"),
     "ted_pt_en": _ted("pt", "en"),
     "ted_en_pt": _ted("en", "pt"),
+    **{f"anki_{s}_{t}": _anki(s, t) for s, t in (("es", "en"), ("en", "es"))},
+    **{f"anki_{s}_{t}_honest": _anki(s, t, True) for s, t in (("es", "en"), ("en", "es"))},
 }
 
 

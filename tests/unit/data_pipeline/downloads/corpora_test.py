@@ -1,13 +1,17 @@
 """Named corpora, from downloads off a server on this machine to finished files."""
 
+import hashlib
+import io
 import json
 import re
+import zipfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline import datasets
 from nmt_zoo.data_pipeline.datasets import DATASETS
 from nmt_zoo.data_pipeline.downloads.corpora import Corpus, Text
 from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
@@ -153,6 +157,29 @@ def test_talks_are_trained_on_and_every_23rd_pair_of_them_validates(web_server, 
     assert (report["train"]["read"], report["valid"]["read"]) == (4, 1)
     make(corpus._replace(valid_every=2), tmp_path, offline=True)
     assert made(tmp_path / "corpus")["valid.en"] == "TED Talk Subtitles\nNow\n"
+
+
+@pytest.mark.parametrize("name", ["anki_es_en", "anki_en_es_honest"])
+def test_pairs_of_tutorials_are_split_and_honestly_by_their_english_side(
+    name, web_server, tmp_path, monkeypatch
+):
+    pairs = [(f"Go {i // 4}.", f"Ve\u2028 {i}.") for i in range(400)]
+    with zipfile.ZipFile(packed := io.BytesIO(), "w") as archive:
+        archive.writestr("spa-eng/spa.txt", "".join(f"{en}\t{es}\n" for en, es in pairs))
+    data = web_server.files["/spa-eng.zip"] = packed.getvalue()
+    checksum = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    file = RemoteFile("anki/spa-eng.zip", (f"{web_server.url}/spa-eng.zip",), len(data), checksum)
+    monkeypatch.setattr(datasets, "_ANKI", file)
+    splits = datasets.prepare(name, tmp_path, delay=0)
+    texts = {n: [p.read_text().split("\n")[:-1] for p in sides] for n, sides in splits.items()}
+    assert [len(texts[n][0]) for n in ("train", "valid", "test")] == [280, 60, 60]
+    sides = [[line for split in texts.values() for line in split[i]] for i in (0, 1)]
+    source, target = sides if name == "anki_en_es_honest" else sides[::-1]
+    assert sorted(zip(source, target, strict=True)) == sorted(pairs)
+    english = [set(split[name.startswith("anki_es")]) for split in texts.values()]
+    shared = english[0] & (english[1] | english[2])
+    assert bool(shared) == (not name.endswith("honest"))
+    assert datasets.prepare(name, tmp_path, offline=True) == splits
 
 
 def test_pairs_to_validate_are_counted_through_blocks_and_texts(tmp_path):
