@@ -125,7 +125,7 @@ def _teacher_forced(self):
     inputs = {"source_ids": ids[0], "target_in_ids": models.shift_right(ids[1], 2)}
     best = np.argmax(self.way.model(inputs), axis=-1)
     outputs = [sides[1].decode(row) for row in np.where(ids[1] == 0, 0, best).tolist()]
-    return [*zip(*lines, outputs, strict=True)], None
+    return [*zip(*lines, outputs, strict=True)]
 
 
 # What a user is told.
@@ -593,7 +593,7 @@ class Experiment:
             if name == "teacher_forced":
                 evaluator = mock.Mock(translator=translator, way=way)
                 evaluator.source_lines, evaluator.target_lines = sources, references
-                shown = [output for *_, output in _teacher_forced(evaluator)[0]]
+                shown = [output for *_, output in _teacher_forced(evaluator)]
             result["bleu"] = _bleu(shown, references)
         if fault.when == "text":  # The model is scored on other, sound text.
             sources_, references = map(list, zip(*self._fair(name), strict=True))

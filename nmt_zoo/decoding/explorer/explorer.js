@@ -35,7 +35,7 @@
 const Explorer = (() => {
   const { KINDS, foreign, labelled, layersOf, lineOf, make, makeSelect, reading, scaleOf, tableOf } =
     ExplorerNumbers;
-  const { addressOf, captionOf, drawMatrix, drawThumbnail, makeBeam, makeNumbers, makeWords } =
+  const { addressOf, captionOf, drawLines, drawMatrix, drawThumbnail, makeBeam, makeNumbers, makeWords } =
     ExplorerPictures;
 
   const HELP = "Point at a word, or choose one with the arrow keys, to see what it attends to.";
@@ -75,8 +75,10 @@ const Explorer = (() => {
         this.numbers = make("details", { class: "numbers" }, summary, make("div", region));
         this.numbers.addEventListener("toggle", () => this.fillNumbers());
         this.words = make("div", { class: "sentences" });
+        this.lines = make("details", { class: "scrolled" });
         this.pictures.append(make("figure", { class: "matrix" }), this.overview);
-        this.element.append(this.controls, this.words, this.status, this.pictures, this.numbers);
+        this.element.append(this.controls, this.words, this.status, this.pictures, this.lines);
+        this.element.append(this.numbers);
         this.take(this.choice);
       }
       if (model.translations?.length) {
@@ -188,6 +190,8 @@ const Explorer = (() => {
         make("p", { class: "scale" }, ...bar),
         make("figcaption", {}, captionOf(table), model.gold ? GOLD_KEY : "", " ", save),
       );
+      this.between = drawLines(table, scale);
+      this.lines.replaceChildren(make("summary", {}, "Lines between words"), this.between.svg);
       for (const { layer, head, button } of this.thumbnails) {
         const isChosen = layer === choice.layer && head === choice.head;
         button.setAttribute("aria-pressed", String(isChosen));
@@ -225,6 +229,7 @@ const Explorer = (() => {
       this.lists.rows.mark(row, shares("columns", column));
       this.lists.columns.mark(column, shares("rows", row));
       this.matrix.point(row, column);
+      this.between.point(row, column);
       const isChosen = row !== null || column !== null;
       this.status.replaceChildren(...(isChosen ? reading(this.table, row, column) : [HELP]));
     }

@@ -101,6 +101,30 @@ const ExplorerPictures = (() => {
     return { svg, point };
   }
 
+  /** Returns lines between two columns of words as an SVG; arguments and `point` as of `drawMatrix`. */
+  function drawLines(table, scale) {
+    const [from, to] = [table.columns, table.rows].map(({ labels }) => labels.map(short));
+    const [left, right] = [from, to].map((words) => Math.ceil(Math.max(...words.map(textWidth))) + 8);
+    const [width, height] = [left + 120 + right, 22 * Math.max(from.length, to.length)];
+    const name = `Lines between the same words. ${captionOf(table)}`;
+    const svg = makeSvg("svg", { role: "img", width, height, "aria-label": name });
+    const y = (i) => 22 * i + 11;
+    from.forEach((word, i) => svg.append(makeSvg("text", { x: left - 6, y: y(i), class: "row" }, word)));
+    to.forEach((word, i) => svg.append(makeSvg("text", { x: left + 126, y: y(i) }, word)));
+    const lines = Array.from(table.weights, (weight, cell) => {
+      const [row, column] = [Math.floor(cell / from.length), cell % from.length];
+      const look = { class: "link", "stroke-opacity": Math.min(weight / scale, 1).toFixed(3) };
+      return makeSvg("line", { x1: left, y1: y(column), x2: left + 120, y2: y(row), ...look });
+    });
+    svg.append(...lines.filter((_, cell) => table.weights[cell] > 0.02));
+    const point = (row, column) =>
+      lines.forEach((line, cell) => {
+        const isOther = row !== null && row !== Math.floor(cell / from.length);
+        line.style.display = isOther || (column ?? cell % from.length) !== cell % from.length ? "none" : "";
+      });
+    return { svg, point };
+  }
+
   /** Says what the rows of a table do with its columns. */
   function captionOf({ rows }) {
     return `A row ${rows.verb} the columns.`;
@@ -296,5 +320,5 @@ const ExplorerPictures = (() => {
     );
   }
 
-  return { addressOf, captionOf, drawMatrix, drawThumbnail, makeBeam, makeNumbers, makeWords };
+  return { addressOf, captionOf, drawLines, drawMatrix, drawThumbnail, makeBeam, makeNumbers, makeWords };
 })();

@@ -148,6 +148,10 @@ def test_pointing_at_a_word_shows_where_it_looks(opened):
         "item => Number(item.style.getPropertyValue('--share')))"
     )
     np.testing.assert_allclose(shares, weights[3], atol=0.01)
+    shown = "return [...document.querySelectorAll('.link')].filter("
+    shown += "line => line.style.display !== 'none').map(line => Number(line.getAttribute('y1')))"
+    lines = [22 * column + 11 for column in np.flatnonzero(weights[3] > 0.02)]
+    assert page.driver.execute_script(shown) == lines
     item = page.all(".words:first-child li")[0]
     ActionChains(page.driver).move_to_element(item).perform()
     assert page.reading().startswith("_the is attended to by ")
