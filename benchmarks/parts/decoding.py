@@ -242,8 +242,9 @@ class Case:
         write(Weights(self.model.settings, arrays), self.tokenizer, Path(folder), **about)
         self.source, self.engines = source, {}
         for key, (has_batch, *setting) in OURS.items():
-            inside, batches = (1, threads) if has_batch else (threads, 1)
-            several = (inside, threads)
+            # Programs of XLA share the threads of operations.
+            inside = 1 if has_batch and setting[-1] == NEVER else threads
+            batches, several = threads if has_batch else 1, (inside, threads)
             self.engines[key] = Candidate(key[1], several, ours, source, batches, *setting)
         for kind, inter in itertools.product(("float32", "int8"), sorted({1, threads})):
             name = f"{inter} translators of {threads // inter} threads"

@@ -57,8 +57,8 @@ class Arguments(ModelArguments):
     compile: bool = flag(
         _SEARCH,
         True,
-        "Lets XLA compile searches in the background, once as much time was spent on those of a "
-        "size; they then take a third to three quarters of the time.",
+        "Lets XLA compile the searches of up to two lines in the background, once as much time was "
+        "spent on such searches; they then take about a third of the time.",
     )
     split_sentences: str = split_sentences_flag(
         _SEARCH, "Translates each sentence of a line by itself, and joins the translations"

@@ -53,7 +53,7 @@ from nmt_zoo.decoding.scores import (
     score_lines,
 )
 from nmt_zoo.decoding.search.requests import FILES, OPTIONS, check_requests, name_of, usual_options
-from nmt_zoo.decoding.search.types import COMPILE
+from nmt_zoo.decoding.search.types import ALWAYS, COMPILE
 from nmt_zoo.decoding.text import formats
 from nmt_zoo.decoding.text.finished import file_facts
 from nmt_zoo.decoding.text.line_warnings import TranslationWarnings
@@ -211,8 +211,8 @@ class Arguments(flag_values.Arguments):
         _SEARCH,
         AUTO,
         "When XLA compiles searches, which then take a third to three quarters of the time; "
-        "compiling takes some seconds for each size. auto: in the background, once as much time "
-        "was spent on searches of a size.",
+        "compiling takes some seconds for each size. auto: those of up to two sentences, in the "
+        "background, once as much time was spent on them. always: those of all batches.",
         choices=COMPILE,
     )
     batch_size: int = flag(_SEARCH, 32, "Number of sentences translated at once.", 1, 10_000)
@@ -346,16 +346,18 @@ def start_engine(args: Arguments) -> tuple[Arguments, list[Any], Any]:
     args = dataclasses.replace(args, runs_on=engine)
     if directory:
         return args, [directory], loaded
-    start_tensorflow()
+    start_tensorflow(args)
     if args.channel_model:
         return args, [ModelDirectory(args.channel_model)], None
     return args, model_directories(args.model_dir), None
 
 
-def start_tensorflow() -> None:
+def start_tensorflow(args: Arguments) -> None:
     """Starts TensorFlow for a search of several batches at a time."""
-    # A thread for each batch is faster than several threads for one operation after the other.
-    process.start_tensorflow(intra_op_threads=1)
+    # A thread for each batch is faster than several threads for one operation after the other. But
+    # all programs of XLA share the threads of operations.
+    is_compiled = args.compile == ALWAYS or args.precision in ("int8", AUTO)
+    process.start_tensorflow(intra_op_threads=num_cores() if is_compiled else 1)
 
 
 def load_model(
@@ -530,7 +532,7 @@ def make_translator(
         return translator
 
     def load_engine():
-        start_tensorflow()
+        start_tensorflow(args)
         keras_model, *_ = load_model(args, model_directories(args.model_dir))
         return Translator.of(keras_model, tokenizer, **options).engine
 

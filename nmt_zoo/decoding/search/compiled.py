@@ -36,8 +36,9 @@ _FEWEST_TO_LEAVE = 8  # Sentences of the smallest program that half of them leav
 # for more, because each step moves them.
 _MORE = 16
 # Seconds that a graph takes for the searches of a size before its program is compiled, which takes
-# 2 to 5 seconds, or 5 to 15 if sentences leave: little is lost if no further sentence comes.
-_PAYS, _PAYS_LATE = 3.0, 10.0
+# 2 to 5 seconds: little is lost if no further sentence comes. Programs of more sentences need threads
+# that a graph is better without, so they are only made if asked for.
+_PAYS = 3.0
 # Most weights that are constants of a program. Otherwise each call hands them over, which takes at
 # least half a millisecond, an eighth of the time of a sentence by `transformer_tiny`.
 _FEW = 1 << 22
@@ -128,8 +129,7 @@ class Programs:
         with self._lock:
             before, self._spent[size] = self._spent[size], self._spent[size] + seconds
             self._times[size, False].append(seconds)
-            enough = _PAYS if size[0] < _FEWEST_TO_LEAVE else _PAYS_LATE
-            pays = before < enough <= self._spent[size]
+            pays = before < _PAYS <= self._spent[size] and size[0] < _FEWEST_TO_LEAVE
         if pays:
             threading.Thread(target=self._compile, args=(size,), name="compile").start()
 

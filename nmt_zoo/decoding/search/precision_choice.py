@@ -40,8 +40,7 @@ class FasterEngine:
 
     def _compared(self, sentences):
         """Returns whether to take 8 bits, and why."""
-        gain = kernels_gain()
-        if gain < 1:
+        if (gain := kernels_gain()) < 1:
             return False, f"as products in int8 take {1 / gain:.1f} times as long here"
         found, seconds = zip(*map(lambda e: _timed(e, sentences), self._engines), strict=True)
         scores = [[best.scores[0] for best in each if best is not None] for each in found]
