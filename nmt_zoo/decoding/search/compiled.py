@@ -2,9 +2,8 @@
 
 A step of a small model is hundreds of small operations, and TensorFlow needs more time to start
 them than to compute them. XLA makes one program of a whole search, but its tensors have fixed
-sizes. So sentences and source tokens are padded to one of a few sizes, and sentences that are done
-leave a large batch only once, when they are half of it. `beam_search` describes the search, and
-both find the same. A model in 8 bits has no other search: the graph would take far longer.
+sizes. So sentences and source tokens are padded to one of a few sizes, and half of a large batch
+leaves once, when it is done. `beam_search` describes the search, and both find the same.
 """
 
 import bisect
@@ -33,11 +32,10 @@ ROWS = (1, 2, 8, 32)
 NARROWEST, WIDEST = 16, 128  # Widths between them are powers of two.
 _FEWEST_TO_LEAVE = 8  # Sentences of the smallest program that half of them leave.
 # A translation is seldom longer than its source and these tokens. Until it is, caches have no room
-# for more, because each step moves them.
+# for more, because each step reads them.
 _MORE = 16
-# Seconds that a graph takes for the searches of a size before its program is compiled, which takes
-# 2 to 5 seconds: little is lost if no further sentence comes. Programs of more sentences need threads
-# that a graph is better without, so they are only made if asked for.
+# Seconds of searches of a size by a graph before its program is compiled, which takes 2 to 5. The
+# programs of more sentences need threads that graphs are better without: only on request.
 _PAYS = 3.0
 # Most weights that are constants of a program. Otherwise each call hands them over, which takes at
 # least half a millisecond, an eighth of the time of a sentence by `transformer_tiny`.
