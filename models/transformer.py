@@ -194,13 +194,6 @@ class Transformer(Composite, TranslationModel):
     output_bias = None  # `[V]`, of an output layer that shares the target embeddings.
     precomputed_output = None  # `Precomputed` transposed target embeddings, `[D, V]`.
 
-    def quantise(self) -> None:
-        super().quantise()
-        if self.output_layer is None:  # One matrix serves both.
-            _, *bias = self.int8.values
-            self.int8.values = (*self.target_embedding.int8.values, *bias)
-            self.int8.variables = keras.tree.flatten(self.int8.values)
-
     def precompute(self) -> None:
         if self.output_layer is None and self.int8 is None:
             # Products of a few rows with a transposed matrix take up to 15 times as long.

@@ -85,7 +85,7 @@ def ratio(ours, theirs):
 
 # Settings of ours: (kind, name) -> (whether each thread has a batch of its own, or all share an
 # operation; oneDNN; number format; when searches are compiled). translate.py has the first, and
-# compiles searches if that pays; with --precision=int8, it has the first of int8.
+# compiles searches of one or two sentences; with --precision=int8, it has the first of int8.
 OURS = {
     ("ours", "a batch for each thread"): (True, False, "float32", NEVER),
     ("ours", "all threads in an operation"): (False, False, "float32", NEVER),
@@ -326,7 +326,7 @@ def _ratios(records):
 
 
 def measure(arguments, record):
-    """Measures both cases; fills the record."""
+    """Measures all cases; fills the record."""
     record |= {"threads": arguments.threads, "length_penalty": LENGTH_PENALTY, "cases": []}
     trained = arguments.model_dir
     cases = [("", trained, read_lines(arguments.source))] if trained else []

@@ -227,10 +227,9 @@ class MultiHeadAttention(Composite):
         `(output [N, D], weights [B, H, K, S] float32)`.
         """
         # The K hypotheses of a sentence become K queries to its memory, which is not repeated.
-        by_sentence = (ops.shape(keys)[0], -1, self.num_heads, self.width // self.num_heads)
-        query = ops.transpose(ops.reshape(self.query(x), by_sentence), (0, 2, 1, 3))
-        output, weights = self.attention(query, keys, values, attention_mask)
-        output = ops.reshape(ops.transpose(output, (0, 2, 1, 3)), (-1, self.width))
+        query = ops.reshape(self.query(x), (ops.shape(keys)[0], -1, self.width))
+        output, weights = self.attention(self._split_heads(query), keys, values, attention_mask)
+        output = ops.reshape(self._merge_heads(output), (-1, self.width))
         return self.output_projection(output), weights
 
     def call(
@@ -311,18 +310,14 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
             output, _ = self.attention(query, keys, values)
         else:
             beam_size = ops.shape(visible)[2]
-            shape = (-1, beam_size, self.num_heads, self.width // self.num_heads)
             query, new_keys, new_values = (
-                ops.transpose(ops.reshape(y, shape), axes)
-                for y, axes in (
-                    *((query, (0, 2, 1, 3)), (new_keys, (0, 2, 3, 1))),
-                    (new_values, (0, 2, 1, 3)),
-                )
+                self._split_heads(ops.reshape(y, (-1, beam_size, self.width)))
+                for y in (query, new_keys, new_values)
             )
             at = position * beam_size
-            keys = ops.slice_update(keys, (0, 0, 0, at), new_keys)
+            keys = ops.slice_update(keys, (0, 0, 0, at), ops.swapaxes(new_keys, 2, 3))
             values = ops.slice_update(values, (0, 0, at, 0), new_values)
             in_rows = ops.swapaxes(keys, 2, 3)
             output, _ = self.attention(query, in_rows, values, visible, None, position, beam_size)
-            output = ops.transpose(output, (0, 2, 1, 3))
+            output = self._merge_heads(output)
         return self.output_projection(ops.reshape(output, (-1, self.width))), keys, values

@@ -210,9 +210,9 @@ class Arguments(flag_values.Arguments):
     compile: str = flag(
         _SEARCH,
         AUTO,
-        "When XLA compiles searches, which then take a third to three quarters of the time; "
-        "compiling takes some seconds for each size. auto: those of up to two sentences, in the "
-        "background, once as much time was spent on them. always: those of all batches.",
+        "When XLA compiles searches, which are then faster; compiling takes some seconds for each "
+        "size. auto: those of up to two sentences, in the background, once as much time was spent "
+        "on them. always: those of all batches.",
         choices=COMPILE,
     )
     batch_size: int = flag(_SEARCH, 32, "Number of sentences translated at once.", 1, 10_000)
@@ -221,9 +221,9 @@ class Arguments(flag_values.Arguments):
         "float32",
         "Number format of the computation. bfloat16 takes half the memory. On processors that "
         "multiply it in hardware, large models translate batches in about two thirds of the time. "
-        "int8 rounds weights to 8 bits and compiles all searches: seconds for each size, then up "
-        "to three times as fast. Translations differ a little. auto compares float32 and int8 at "
-        "the start.",
+        "int8 rounds weights to 8 bits and compiles all searches, seconds for each size; it pays "
+        "for large models and many lines. Translations differ a little. auto compares float32 and "
+        "int8 at the start.",
         choices=("float32", "bfloat16", "int8", AUTO),
     )
     max_input_tokens: int = max_input_tokens_flag(
@@ -360,20 +360,17 @@ def start_tensorflow(args: Arguments) -> None:
     process.start_tensorflow(intra_op_threads=num_cores() if is_compiled else 1)
 
 
-def load_model(
-    args: Arguments, directories: list[Any], precision: str = ""
-) -> tuple[Any, Any, dict[str, Any]]:
+def load_model(args: Arguments, directories: list[Any]) -> tuple[Any, Any, dict[str, Any]]:
     """Loads (model, tokenizer, config); in float32 if --precision=auto."""
     from nmt_zoo.model_directory.combined_models import load_combined
 
-    precision = precision or args.precision
     return load_combined(
         directories,
         ModelDirectory(args.language_model) if args.language_model else None,
         is_channel=bool(args.channel_model),
         weight=args.language_model_weight,
         languages=args.languages,
-        **({"dtype": precision} if precision not in ("float32", AUTO) else {}),
+        **({"dtype": args.precision} if args.precision not in ("float32", AUTO) else {}),
     )
 
 
@@ -526,7 +523,7 @@ def make_translator(
         if args.precision == AUTO:
             from nmt_zoo.decoding.search.precision_choice import FasterEngine
 
-            rounded, *_ = load_model(args, directories, "int8")
+            rounded, *_ = load_model(dataclasses.replace(args, precision="int8"), directories)
             engines = (translator.engine, Translator.of(rounded, tokenizer, **options).engine)
             translator.engine = FasterEngine(*engines, lambda line: print(line, file=sys.stderr))
         return translator

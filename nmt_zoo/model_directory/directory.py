@@ -246,8 +246,8 @@ class ModelDirectory:
         if dtype == "int8":
             if not model.can_compile:
                 raise UserError(
-                    f"{self.path}: --precision=int8 needs searches that XLA compiles, which it "
-                    f"cannot for {config['model']}; leave it out"
+                    f"{self.path}: in 8 bits, only searches that XLA compiles are quick, which it "
+                    f"cannot for {config['model']}; leave --precision out"
                 )
             model.quantise()
         elif dtype != "float32":

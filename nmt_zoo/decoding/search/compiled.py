@@ -42,13 +42,18 @@ _PAYS = 3.0
 _FEW = 1 << 22
 _TRIALS = 30  # Searches by the graph and by a program whose times are compared.
 # Options of searches that change the scores of tokens, and are not compiled.
-PROCESSED = ("min_length_factor", "no_repeat_ngram", "coverage_penalty", "sample", "rules")
-PROCESSED += ("word_reward", "banned", "shortlist")
+_PROCESSED = ("min_length_factor", "no_repeat_ngram", "coverage_penalty", "sample", "rules")
+_PROCESSED += ("word_reward", "banned", "shortlist")
+
+
+def not_compiled(options: SearchOptions) -> str:
+    """Returns the name of an option with which XLA cannot compile a search; "" if it has none."""
+    return next((name for name in _PROCESSED if getattr(options, name)), "")
 
 
 def can_compile(model: Searchable, options: SearchOptions) -> bool:
     """Returns whether XLA can compile a search."""
-    return model.can_compile and not any(getattr(options, name) for name in PROCESSED)
+    return model.can_compile and not not_compiled(options)
 
 
 class Programs:
@@ -177,14 +182,11 @@ class Programs:
             state = model.with_max_length(state, max_length, options.beam_size)
             return tf.while_loop(goes_on, extended, (step, hypotheses, state, done))
 
-        sizes = tf.minimum(width + _MORE, longest), longest
-        if not leave:
-            for max_length in sizes:
-                variables = run(sentences, variables, max_length)
-            return ranked(setup, sentences, variables[1])
-        variables = run(sentences, variables, sizes[0], rows // 2)
-        variables = run(sentences, variables, longest, rows // 2)
+        for max_length in (tf.minimum(width + _MORE, longest), longest):
+            variables = run(sentences, variables, max_length, rows // 2 if leave else 0)
         step, hypotheses, state, done = variables
+        if not leave:
+            return ranked(setup, sentences, hypotheses)
         order = tf.argsort(tf.cast(done, tf.int32), stable=True)
         left, gone = order[: rows // 2], order[rows // 2 :]
 

@@ -20,7 +20,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     Vocabulary,
 )
 from nmt_zoo.decoding.search.beam_search import make_search
-from nmt_zoo.decoding.search.compiled import PROCESSED, Programs, can_compile
+from nmt_zoo.decoding.search.compiled import Programs, can_compile, not_compiled
 from nmt_zoo.decoding.search.groups import in_halves
 from nmt_zoo.decoding.search.phrases import word_joints
 from nmt_zoo.decoding.search.shortlist import check_shortlist
@@ -95,14 +95,6 @@ class DecoderEngine:
         return results
 
 
-def _in_int8(model, options):
-    """Returns the options of a search in 8 bits; raises UserError if it cannot be compiled."""
-    for name in PROCESSED:
-        if getattr(options, name):
-            raise UserError(_NOT_INT8.format(f"--{name}"))
-    return options._replace(compile=ALWAYS)
-
-
 class GraphEngine:
     """Searches with a model that extends hypotheses token by token; an `Engine`."""
 
@@ -111,10 +103,10 @@ class GraphEngine:
         if options.shortlist is not None:
             self.refusal = check_shortlist(model, options)
         if model.is_quantised:
-            self.refusal, options = (
-                _NOT_INT8.format("--prefix and --required"),
-                _in_int8(model, options),
-            )
+            if name := not_compiled(options):
+                raise UserError(_NOT_INT8.format(f"--{name}"))
+            self.refusal = _NOT_INT8.format("--prefix and --required")
+            options = options._replace(compile=ALWAYS)
         self.model = model
         self.options = options
         self.vocabulary = vocabulary

@@ -42,7 +42,9 @@ class FasterEngine:
         """Returns whether to take 8 bits, and why."""
         if (gain := kernels_gain()) < 1:
             return False, f"as products in int8 take {1 / gain:.1f} times as long here"
-        found, seconds = zip(*map(lambda e: _timed(e, sentences), self._engines), strict=True)
+        found, seconds = zip(
+            *(_timed(lambda e=e: e.search(sentences, 1), 3) for e in self._engines), strict=True
+        )
         scores = [[best.scores[0] for best in each if best is not None] for each in found]
         if len(scores[0]) != len(scores[1]):
             return False, "as the first batch does not fit into memory"
@@ -56,14 +58,14 @@ class FasterEngine:
         )
 
 
-def _timed(engine, sentences):
-    """Searches the best hypothesis of sentences; returns it, and the shortest of three times."""
-    found, times = engine.search(sentences, 1), []  # The first search compiles.
-    for _ in range(3):
+def _timed(work, times):
+    """Calls a function, which may compile at first; returns its result and its shortest time."""
+    result, seconds = work(), []
+    for _ in range(times):
         began = time.monotonic()
-        engine.search(sentences, 1)
-        times.append(time.monotonic() - began)
-    return found, min(times)
+        work()
+        seconds.append(time.monotonic() - began)
+    return result, min(seconds)
 
 
 def kernels_gain() -> float:
@@ -76,11 +78,5 @@ def kernels_gain() -> float:
     seconds = []
     for each in (kernel, Int8.of(kernel)):
         compiled = tf.function(lambda x, each=each: product(x, each), jit_compile=True)
-        compiled(x)
-        times = []
-        for _ in range(20):
-            began = time.monotonic()
-            compiled(x).numpy()
-            times.append(time.monotonic() - began)
-        seconds.append(min(times))
+        seconds.append(_timed(lambda compiled=compiled: compiled(x).numpy(), 20)[1])
     return seconds[0] / seconds[1]
