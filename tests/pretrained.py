@@ -194,3 +194,50 @@ class Network:
 
     def _inner(self, at, x):
         return self.linear(self.activation(self.linear(x, f"{at}.fc1")), f"{at}.fc2")
+
+
+def write_marian(folder, config, tensors):
+    """Writes tensors of the hub's form as a folder of Marian's own form."""
+    folder.mkdir()
+    theirs = folder.parent / "hub"
+    for name in ("source.spm", "target.spm"):
+        (folder / name).write_bytes((theirs / name).read_bytes())
+    vocabulary = json.loads((theirs / "vocab.json").read_text())
+    lines = [
+        f"{json.dumps(p, ensure_ascii=False)}: {i}\n" for p, i in vocabulary.items() if p != "<pad>"
+    ]
+    (folder / "v.yml").write_text("".join(lines))
+    (folder / "decoder.yml").write_text("models:\n  - m.npz\nvocabs:\n  - v.yml\n  - v.yml\n")
+    about = {
+        **{"type": "transformer", "enc-depth": _LAYERS, "dec-depth": _LAYERS},
+        **{"transformer-heads": _HEADS, "transformer-dim-ffn": _INNER, "dim-emb": _WIDTH},
+        **{"transformer-ffn-activation": "swish", "transformer-preprocess": '""'},
+        **{"transformer-postprocess": "dan", "transformer-postprocess-emb": "d"},
+        **{"transformer-decoder-autoreg": "self-attention", "tied-embeddings-all": "true"},
+        **{"transformer-no-projection": "false", "transformer-guided-alignment-layer": "last"},
+    }
+    text = "".join(f"{name}: {value}\n" for name, value in about.items())
+    found = {"special:model.yml": np.frombuffer(text.encode() + b"\0", np.int8)}
+    found["Wemb"] = tensors["model.shared.weight"][:-1]
+    found["decoder_ff_logit_out_b"] = tensors["final_logits_bias"][:, :-1]
+    names = {"self_attn": "self", "encoder_attn": "context"}
+    for name, array in tensors.items():
+        side, _, layer, *rest, part = name.removeprefix("model.").split(".") + [""] * 3
+        if "layers" not in name:
+            continue
+        rest = [x for x in (*rest, part) if x]
+        at = f"{side}_l{int(layer) + 1}"
+        short, kind = rest[0], rest[-1]
+        letter = "W" if kind == "weight" else "b"
+        if short in names:
+            projection = rest[1][0]
+            at += f"_{names[short]}_{letter}{projection}"
+        elif short in ("fc1", "fc2"):
+            at += f"_ffn_{letter}{short[-1]}"
+        else:
+            of = {"self_attn_layer_norm": "self_Wo", "encoder_attn_layer_norm": "context_Wo"}
+            ending = "scale" if kind == "weight" else "bias"
+            at += f"_{of.get(short, 'ffn_ffn')}_ln_{ending}"
+        is_matrix = array.ndim == 2
+        found[at] = array.T if is_matrix else array[None]
+    np.savez(folder / "m.npz", **found)

@@ -25,7 +25,7 @@ _COMPRESSED = {
 # First bytes of other files that hold text.
 _DOCUMENTS = {b"PK\x03\x04": "an office document or zip file", b"%PDF": "PDF", b"{\\rtf": "RTF"}
 # Endings of files of settings, and the most bytes that one can have.
-_SMALL, _LARGEST = (".json", ".jsonl", ".md"), 1 << 28
+_SMALL, _LARGEST = (".json", ".jsonl", ".yml", ".md"), 1 << 28
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 

@@ -95,7 +95,7 @@ _MBART_LANGUAGES = (
 _LARGEST = 10_000_000  # Far above the sizes of any model of these kinds.
 # A logit that is never the largest, and leaves all probabilities as they are. Not -1e9: label
 # smoothing in fine-tuning asks each entry for a share.
-_MASKED = -30.0
+MASKED = -30.0
 _FAIRSEQ = ("<s>", "<pad>", "</s>", "<unk>")  # The first entries of fairseq's vocabularies.
 
 
@@ -193,7 +193,7 @@ def listed_entries(config: dict[str, Any], folder: Path) -> list[Listed]:
     names = [folder / "sentencepiece.bpe.model"]
     model, size = read_bytes(names[0]), config["vocab_size"]
     if config["model_type"] == "m2m_100" and (folder / "vocab.json").exists():
-        pieces = _by_id(read_json(folder / "vocab.json"), size, folder / "vocab.json")
+        pieces = by_id(read_json(folder / "vocab.json"), size, folder / "vocab.json")
         tokens = [f"__{language}__" for language in _M2M_LANGUAGES.split()]
         first = max(i for i, piece in enumerate(pieces) if piece is not None) + 1
     else:
@@ -241,19 +241,23 @@ def _is_shared(config):
 def _listed_by_marian(config, path, size, start, files):
     if type(size) is not int or not 0 <= size <= _LARGEST:
         raise UserError(f"{path.parent}: {size!r} entries, not a whole number up to {_LARGEST:,}")
-    pieces = _by_id(read_json(path), size, path)
+    pieces = by_id(read_json(path), size, path)
     if "<unk>" not in pieces:
         raise UserError(f"{path}: no entry '<unk>'")
     # In a vocabulary of the target alone, padding has an id of its own.
     of_target = path.name != "vocab.json" and "<pad>" in pieces
     pad = pieces.index("<pad>") if of_target else config["pad_token_id"]
     unk, eos = pieces.index("<unk>"), config["eos_token_id"]
+    return Listed(pieces, pad, unk, start, eos, files, languages_of_tags(pieces))
+
+
+def languages_of_tags(pieces: list[str | None]) -> Languages | None:
+    """Returns the languages whose tags, such as `>>deu<<`, are among the entries; None: none."""
     tags = [piece for piece in pieces if piece and TAG.fullmatch(f"▁{piece}")]
-    languages = Languages.of_tags(tags) if tags else None
-    return Listed(pieces, pad, unk, start, eos, files, languages)
+    return Languages.of_tags(tags) if tags else None
 
 
-def _by_id(vocabulary, size, path):
+def by_id(vocabulary: dict[str, Any], size: int, path: Path) -> list[str | None]:
     """Turns piece -> id into a list of `size` pieces; None where an id has no piece."""
     pieces: list[str | None] = [None] * size
     for piece, i in vocabulary.items():
@@ -306,13 +310,13 @@ def read_weights(folder: Path) -> Arrays:
 
 
 def read_tensors(path: FilePath) -> Arrays:
-    """Reads all tensors of a file ending in `.safetensors` or `.bin`; floats as float32.
+    """Reads all tensors of a file ending in `.safetensors`, `.bin` or `.npz`; floats as float32.
 
     Nothing in a file is executed. Raises UserError: the file cannot be read, is damaged, contains
     something else, or ends in `.bin` and PyTorch is not installed.
     """
     path = Path(path)
-    readers = {".safetensors": load_file, ".bin": _read_torch}
+    readers = {".safetensors": load_file, ".bin": _read_torch, ".npz": _read_numpy}
     try:
         if path.exists() and not path.is_file():  # A pipe or a device may never end.
             raise UserError(f"{path}: not a regular file")
@@ -340,6 +344,11 @@ def _read_torch(path):
         ) from None
     state = torch.load(path, map_location="cpu", weights_only=True)
     return {name: tensor.detach().float().numpy() for name, tensor in state.items()}
+
+
+def _read_numpy(path):
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
 
 
 def weight_files(index: Path) -> list[str]:
@@ -384,7 +393,7 @@ def named_as_ours(
     if bias.size != len(table):
         raise UserError(f"{folder}: final_logits_bias has {bias.size} numbers, not {len(table)}")
     weights["output_bias"] = bias.reshape(-1)[rows]
-    weights["output_bias"][entries[-1].never] = _MASKED
+    weights["output_bias"][entries[-1].never] = MASKED
     _take_layers(left, weights, settings, folder)
     if left:
         names = ", ".join(sorted(left)[:3])

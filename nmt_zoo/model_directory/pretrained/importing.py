@@ -12,19 +12,19 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_bytes, write_text
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, model_of
-from nmt_zoo.model_directory.pretrained import hugging_face
+from nmt_zoo.model_directory.pretrained import hugging_face, marian
 from nmt_zoo.model_directory.pretrained.entries import entries_of
 from nmt_zoo.model_directory.weight_files import restore
 
 PRESET = "transformer_base"  # All settings are the imported model's own.
-_ENDINGS = (".safetensors", ".bin", ".spm")
+_ENDINGS = (".safetensors", ".bin", ".npz", ".yml", ".spm")
 _LICENCE = re.compile(r"^license: *[\"']?([^\"'\n]+)", re.MULTILINE)
 
 
 def import_model(
     folder: Path, path: Path, *, origin: str, languages: tuple[str, str] = ("", "")
 ) -> dict[str, Any]:
-    """Writes the model of a folder of the hub's files as the model directory `path`, atomically.
+    """Writes the model of a folder in a public form as the model directory `path`, atomically.
 
     `origin` says in the directory where the model is from; `languages`, of source and target, are
     those that are meant if a script asks for no others. Returns the configuration.
@@ -32,7 +32,11 @@ def import_model(
     is in use.
     """
     ModelDirectory(path).check_free()
-    settings, listed, tensors = hugging_face.read_folder(folder)
+    settings, listed, tensors = (
+        marian.read_folder(folder)
+        if (folder / marian.DECODER).exists()
+        else hugging_face.read_folder(folder)
+    )
     entries = [*map(entries_of, listed)]
     tokenizer = entries[0].tokenizer._replace(target=entries[-1].tokenizer.target)
     arrays = hugging_face.named_as_ours(tensors, settings, entries, folder)

@@ -1,4 +1,4 @@
-"""Tests of import_model.py: public pretrained models of five kinds, and damaged or hostile ones."""
+"""Tests of import_model.py: public pretrained models in five forms, and damaged or hostile ones."""
 
 import http.server
 import io
@@ -31,6 +31,7 @@ from tests.pretrained import (
     OTHER,
     logits,
     make_folder,
+    write_marian,
 )
 from tests.running import EAGERLY, assert_same_arrays, client_in_this_process, run_script
 
@@ -237,6 +238,50 @@ def test_an_export_keeps_the_language_that_it_was_made_for(made, tmp_path):
     expected = ModelDirectory(run).tokenizer(("", other)).target.language_token
     assert exported.target.language_token == expected
     assert expected != ModelDirectory(run).tokenizer().target.language_token
+
+
+def test_marians_own_form_gives_the_model_of_the_hub(made, tmp_path):
+    folder, config, tensors, run = made["marian"]
+    write_marian_beside(folder, tmp_path, config, tensors)
+    import_model(tmp_path / "marian", tmp_path / "run", origin="marian")
+    one, two = (ModelDirectory(path).read_best()[0] for path in (run, tmp_path / "run"))
+    assert one.keys() == two.keys()
+    masked = len(one["model/output_bias"]) - 1
+    for name, array in one.items():
+        if name == "model/output_bias":  # Padding is never written; on the hub, its bias says so.
+            assert np.flatnonzero(array != two[name]).tolist() in ([0], [], [0, masked])
+        else:
+            np.testing.assert_array_equal(array, two[name])
+    ids = [ModelDirectory(p).tokenizer().source.encode(LINES[:5]) for p in (run, tmp_path / "run")]
+    assert ids[0] == ids[1]
+
+
+def test_marians_own_form_is_read_as_ctranslate2_reads_it(made, tmp_path):
+    converters = pytest.importorskip("ctranslate2.converters")
+    package = pytest.importorskip("ctranslate2")
+    folder, config, tensors, _ = made["marian"]
+    write_marian_beside(folder, tmp_path, config, tensors)
+    there = tmp_path / "marian"
+    converter = converters.MarianConverter(str(there / "m.npz"), [str(there / "v.yml")] * 2)
+    converter.convert(str(tmp_path / "converted"))
+    import_model(there, tmp_path / "run", origin="marian")
+    model, tokenizer, _ = ModelDirectory(tmp_path / "run").load()
+    lines = ["dog runs .", "big cat sees"]
+    pieces = [tokenizer.source.pieces(ids[:-1]) for ids in tokenizer.source.encode(lines)]
+    theirs = package.Translator(str(tmp_path / "converted")).translate_batch(
+        pieces, beam_size=1, min_decoding_length=0, max_decoding_length=12, disable_unk=True
+    )
+    translator = Translator.of(
+        model, tokenizer, beam_size=1, max_length_factor=0.0, max_length_extra=12
+    )
+    found = [some[0].ids for some in translator.translate(lines)]
+    ours = [[p for p in tokenizer.target.pieces(ids) if p != "</s>"] for ids in found]
+    assert ours == [result.hypotheses[0] for result in theirs]
+
+
+def write_marian_beside(folder, path, config, tensors):
+    shutil.copytree(folder, path / "hub")
+    write_marian(path / "marian", config, tensors)
 
 
 def test_files_of_pytorch_are_read_by_pytorch_without_running_anything(tmp_path, monkeypatch):
