@@ -15,7 +15,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.parts.scripts import run
 from nmt_zoo.command_line import console
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines, write_json
@@ -38,7 +37,8 @@ def main(argv):
     shutil.copy(ROOT / RUN / "attention.png", ROOT / "docs" / "attention.png")
     sentence, page = read_lines(ROOT / "data" / "demo" / "test.en")[30], f"{RUN}/attention.html"
     shown = [f"--source={sentence}", f"--output={page}"]
-    run(["visualize_attention.py", f"--model_dir={RUN}", *shown])
+    script = [sys.executable, "visualize_attention.py", f"--model_dir={RUN}", *shown]
+    subprocess.run(script, cwd=ROOT, check=True)
     options = ["--headless=new", "--no-sandbox", "--hide-scrollbars"]
     options += [f"--window-size={SIZE[0]},{SIZE[1]}", f"--screenshot={ROOT}/docs/explorer.png"]
     subprocess.run([chromium, *options, (ROOT / page).as_uri()], check=True, capture_output=True)

@@ -6,7 +6,7 @@ Needs ctranslate2.
 """
 
 import argparse
-import importlib.metadata
+import shlex
 import sys
 from pathlib import Path
 
@@ -20,8 +20,10 @@ process.start()  # Before anything imports TensorFlow.
 # isort: split
 
 from benchmarks.parts import decoding
-from benchmarks.parts.scripts import recorded, require
 from nmt_zoo.command_line import console
+from nmt_zoo.command_line.machine import machine
+from nmt_zoo.common.files import check_writable, write_json
+from nmt_zoo.serving.ctranslate2.conversion import ctranslate2_package
 
 
 def parser():
@@ -42,10 +44,13 @@ def parser():
 def main(argv):
     """Reads the command line, measures, writes the record."""
     arguments = parser().parse_args(argv[1:])
-    require("ctranslate2")
-    with recorded(arguments.output) as record:
-        record["versions"] = {"ctranslate2": importlib.metadata.version("ctranslate2")}
-        decoding.measure(arguments, record)
+    record = {"versions": {"ctranslate2": ctranslate2_package().__version__}}
+    if arguments.output:
+        check_writable(arguments.output)
+    decoding.measure(arguments, record)
+    if arguments.output:
+        command = shlex.join(["python", *sys.argv])
+        write_json(arguments.output, {"machine": machine(), "command": command, **record})
 
 
 if __name__ == "__main__":

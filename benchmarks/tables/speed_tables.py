@@ -1,6 +1,6 @@
-"""Tables of speed and memory: updates and translation."""
+"""The table of the speed of translation."""
 
-from benchmarks.tables.cells import read, records, spread, table
+from benchmarks.tables.cells import read, spread, table
 
 _ENGINES = {
     "ours": "ours",
@@ -26,21 +26,6 @@ _DECODING = {
     "int8 is": spread("ratio_int8"),
     "of the matrix products": "{ours[share_of_matrix_products]:.0%}",
 }
-
-
-def _update_sentence():
-    """Makes README's sentence on the speed of training, from the results beside PyTorch.
-
-    All are of float32: some of these processors compute bfloat16 in PyTorch more slowly still.
-    """
-    names = "rate_beside_pytorch", "rate_beside_compiled"  # The second may have failed.
-    results = records("speed/updates/*_float32*.json")
-    medians = sorted(min(r[name]["median"] for name in names if name in r) for r in results)
-    return [
-        f"* **On a CPU**, Transformers train {medians[0]:.1f} to {medians[-1]:.1f} times as fast "
-        "as in PyTorch (the faster of eager and compiled), both in float32 "
-        "([measured](docs/studies/speed.md#training-updates-beside-pytorch))."
-    ]
 
 
 def _decoding():
@@ -77,7 +62,4 @@ def _decoding():
     return [*table(_DECODING, rows), *notes]
 
 
-TABLES = {
-    "speed": _update_sentence,
-    "decoding": _decoding,
-}
+TABLES = {"decoding": _decoding}
