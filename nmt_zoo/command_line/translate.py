@@ -9,7 +9,6 @@ python translate.py --export_dir=exports/x < in.en > out.de
 python translate.py --model_dir=runs/x --shortlist=runs/ibm1 < in.en > out.de
 python translate.py --model_dir=runs/reverse --sample --tag=XBT --input=mono.de --output=back.en
 python translate.py --model_dir=runs/x --input=test.en --score=test.de > log_probs
-python translate.py --model_dir=runs/x --input=test.en --rank=test.nbest > ranked.nbest
 """
 
 from nmt_zoo.common import own_code, process
@@ -57,11 +56,9 @@ from nmt_zoo.decoding.search.types import ALWAYS, COMPILE
 from nmt_zoo.decoding.text import formats
 from nmt_zoo.decoding.text.finished import file_facts
 from nmt_zoo.decoding.text.line_warnings import TranslationWarnings
-from nmt_zoo.decoding.text.ranking import NBestList
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.decoding.text.whole_texts import (
     Output,
-    rank_text,
     score_text,
     translate_text,
     unfinished,
@@ -82,7 +79,7 @@ _NOT_BY_CTRANSLATE2 = dict.fromkeys(
     ),
     "CTranslate2 cannot use it",
 )
-# What --score and --rank, which do not translate, have no use for.
+# What --score, which does not translate, has no use for.
 _OF_TRANSLATING = dict.fromkeys(
     (
         *("beam_size", "n_best", "min_length_factor", "max_length_factor", "no_repeat_ngram"),
@@ -259,15 +256,7 @@ class Arguments(flag_values.Arguments):
         "log-probability of each, and the perplexity of all. May be the --input itself if it ends "
         "in .tsv.",
         needs={"input": "the text that was translated"},
-        excludes={"rank": "nothing is translated", **_OF_TRANSLATING},
-    )
-    rank: str = flag(
-        _SCORES,
-        "",
-        "File of several translations of each line, as --n_best writes them. Adds the score of the "
-        "model to each, and sorts by it.",
-        needs={"input": "the text that was translated"},
-        excludes={"format=scores|jsonl": "nothing is translated", **_OF_TRANSLATING},
+        excludes=_OF_TRANSLATING,
     )
     reference: str = flag(
         _SCORES,
@@ -467,7 +456,7 @@ def check_flags(args: Arguments) -> None:
     check_metrics(args.metrics)
     if args.reference and "bleu" in args.metrics:
         check_bleu_tokenizer(args.tokenize)
-    inputs = [args.input, args.score, args.rank, *args.reference.split(",")]
+    inputs = [args.input, args.score, *args.reference.split(",")]
     inputs += texts_read(args).values()
     outputs = args.output, args.output and unfinished(args.output), args.save_scores
     check_outputs(filter(None, outputs), filter(None, inputs), None if args.input else sys.stdin)
@@ -475,20 +464,13 @@ def check_flags(args: Arguments) -> None:
         console.check_standard_output()
 
 
-def score_or_rank(args: Arguments, text: Any, output: Output, models: Models) -> None:
-    """Scores the translations of --score, or those of --rank, which are also sorted."""
+def score(args: Arguments, text: Any, output: Output, models: Models) -> None:
+    """Scores the translations of --score."""
     from nmt_zoo.decoding.scoring import Scorer
 
     options = {name: getattr(args, name) for name in _COMMON}
     options["name"] = name_of(models.directories)
     scorer = Scorer(models.model, models.tokenizer, **options)
-    if args.rank:
-        rank_text(text, scorer, output, NBestList(args.rank))
-        for reason, count in scorer.problems.items():
-            print(f"translations not scored ({reason}): {count:,}", file=sys.stderr)
-        if scorer.num_unknown:
-            print(f"translations: {scorer.unknown_tokens()}", file=sys.stderr)
-        return
     formatted = make_format(args, models)
     if len(text.references) != 1:
         raise UserError(f"--score={args.score}: expected one translation, found several")
@@ -585,7 +567,7 @@ def translate(
 
 
 def main(args: Arguments) -> int:
-    """Reads flags and text; translates, scores or ranks."""
+    """Reads flags and text; translates or scores."""
     check_flags(args)
     args, directories, loaded = start_engine(args)
     for directory in directories:
@@ -612,8 +594,8 @@ def main(args: Arguments) -> int:
         what_translates(args),
         shows_progress,
     )
-    if args.score or args.rank:
-        score_or_rank(args, text, output, models)
+    if args.score:
+        score(args, text, output, models)
         return 0
     translator = make_translator(args, models, lexicon, training_text)
     translate(args, text, output, models, translator, training_text)

@@ -173,15 +173,6 @@ class Scorer:
         score = log_prob / float(length_normaliser(len(ids), self.length_penalty))
         return Translation(text, score, log_prob, True, ids)
 
-    def unknown_tokens(self) -> str:
-        """Reports how many target tokens are outside the vocabulary, as a line of text."""
-        remedy = ""
-        if self.tokenizer.kind == "pretokenized":
-            remedy = "; give the translations in pieces, as text for training"
-        return (
-            f"{self.num_unknown:,} of {self.num_tokens:,} tokens are not in the vocabulary{remedy}"
-        )
-
     def summary(self) -> str:
         """Returns the log-probability and the perplexities of all pairs as a line of text."""
         left = "".join(
@@ -194,7 +185,11 @@ class Scorer:
             for count in (self.num_tokens, self.num_words)
         )
         if self.num_unknown:
-            left += f"; {self.unknown_tokens()}"
+            in_pieces = self.tokenizer.kind == "pretokenized"
+            left += (
+                f"; {self.num_unknown:,} of {self.num_tokens:,} tokens are not in the vocabulary"
+                + "; give the translations in pieces, as text for training" * in_pieces
+            )
         return (
             f"log-probability {self.log_prob:.2f}, perplexity {per_token:.4g} per token "
             f"({self.num_tokens:,}) and {per_word:.4g} per word ({self.num_words:,}), each with "

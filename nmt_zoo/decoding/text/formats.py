@@ -10,11 +10,12 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 from nmt_zoo.decoding.alignment.subword_merging import numbers_in_text
 from nmt_zoo.decoding.search.phrases import piece_text
-from nmt_zoo.decoding.text.ranking import BARS, ESCAPED
 from nmt_zoo.decoding.translator import EMPTY, Translation
 
 if TYPE_CHECKING:
     from nmt_zoo.decoding.alignment.aligner import Aligner
+
+BARS, ESCAPED = "|||", "&#124;&#124;&#124;"  # Bars in a translation, and how lists write them.
 
 
 def best_lines(line_of: Callable[[Translation], str]) -> Callable[..., list[str]]:

@@ -4,7 +4,7 @@ import collections
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from nmt_zoo.decoding.text.ranking import BARS, ESCAPED
+from nmt_zoo.decoding.text.formats import BARS, ESCAPED
 from nmt_zoo.decoding.text.splitting import sentences
 from nmt_zoo.decoding.text.training_text import UNKNOWN, TrainingText
 from nmt_zoo.decoding.translator import TOO_LONG, Translation, is_unknown

@@ -1,4 +1,4 @@
-"""Translates, scores or ranks a whole text window by window, into a file or a stream."""
+"""Translates or scores a whole text window by window, into a file or a stream."""
 
 import contextlib
 import itertools
@@ -12,7 +12,6 @@ from nmt_zoo.data_pipeline.input_text import InputText, windows
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.decoding.text.finished import FinishedLines
 from nmt_zoo.decoding.text.line_warnings import TranslationWarnings
-from nmt_zoo.decoding.text.ranking import NBestList, ranked_lines
 from nmt_zoo.decoding.translator import Translation, Translator
 
 if TYPE_CHECKING:
@@ -132,19 +131,6 @@ def score_text(text: InputText, scorer: "Scorer", output: Output, formatted: Cal
 
     with contextlib.ExitStack() as stack:
         _write_all(text, lines_of, output, "scoring", stack)
-
-
-def rank_text(text: InputText, scorer: "Scorer", output: Output, n_best: NBestList) -> None:
-    """Scores and sorts the translations of each line; the size of the text is known."""
-
-    def lines_of(window, advance):
-        ranked = ranked_lines(scorer, n_best, window)
-        advance(len(window[1]))
-        return ranked
-
-    with contextlib.ExitStack() as stack:
-        _write_all(text, lines_of, output, "scoring", stack)
-        n_best.check_end(text.size)
 
 
 def _write_all(text, lines_of, output, name, stack, warnings=None):

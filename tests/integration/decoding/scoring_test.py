@@ -7,11 +7,9 @@ import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import write_lines
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.scoring import Scorer, make_scorer
 from nmt_zoo.decoding.text.formats import n_best_lines
-from nmt_zoo.decoding.text.ranking import NBestList, ranked_lines
 from nmt_zoo.decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translation
 from nmt_zoo.models.combination import Ensemble, ShallowFusion
 from nmt_zoo.models.noisy_channel import NoisyChannel
@@ -110,39 +108,7 @@ def test_scores_that_are_not_numbers_are_one_line(words):
         scorer.score(["", "one"], ["", "eins"], [11, 12])
 
 
-def test_a_list_is_sorted_by_the_model_and_keeps_its_earlier_scores(parts, at_once, tmp_path):
-    entries = [
-        (number, translation)
-        for number, some in enumerate(at_once)
-        for translation in reversed(some)  # The worst first.
-        if number != 2
-    ]
-    path = tmp_path / "n-best"
-    path.write_text("".join(f"{n} ||| {t.text} ||| -1.5 ||| 0.25\n" for n, t in entries))
-    scorer, n_best = Scorer(*parts), NBestList(path)
-    lines = []
-    for first, size in ((0, 1), (1, 3), (4, 2)):
-        lines += ranked_lines(scorer, n_best, (first, LINES[first : first + size]))
-    n_best.check_end(len(LINES))
-    assert len(lines) == len(entries)
-    fields = [line.split(" ||| ") for line in lines]
-    assert all(len(each) == 5 and each[2:4] == ["-1.5", "0.25"] for each in fields)
-    for number, some in enumerate(at_once):
-        scores = [float(each[4]) for each in fields if each[0] == str(number)]
-        assert scores == sorted(scores, reverse=True)
-        if number != 2 and all(each.finished for each in some):
-            assert scores == pytest.approx([each.score for each in some], abs=1e-3)
-
-
-def test_a_translation_may_hold_the_separator(tmp_path):
-    path = tmp_path / "n-best"
-    path.write_text("0 ||| a ||| b ||| -1 ||| -inf\n0 |||  ||| -2\n")
-    assert NBestList(path).take(0, 2) == [[("a ||| b", ["-1", "-inf"]), ("", ["-2"])], []]
-
-
-def test_bars_in_translations_are_read_back(tmp_path):
+def test_bars_in_translations_are_written_as_entities():
     translation = Translation("Hund ||| 5", -1.0, -2.0, True, [5, 3])
     lines = n_best_lines((0, ["a ||| b"]), [[translation]])
     assert lines == ["0 ||| Hund &#124;&#124;&#124; 5 ||| -1.0000"]
-    write_lines(tmp_path / "list", lines)
-    assert NBestList(tmp_path / "list").take(0, 1) == [[("Hund ||| 5", ["-1.0000"])]]

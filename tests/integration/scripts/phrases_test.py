@@ -146,16 +146,9 @@ def test_draws_links_and_phrases(trained, text, tmp_path):
     assert "entropy" in done.out
 
 
-def test_its_phrases_serve_as_shortlist_and_for_ranking(trained, network, tmp_path):
+def test_its_phrases_serve_as_shortlist(trained, network):
     limits = "--max_length_factor=1", "--beam_size=1"
     assert len(translate(network, f"--shortlist={trained}", *limits)) == len(LINES)
-    write_lines(
-        tmp_path / "n_best", ["0 ||| zwei Hund ||| 1", "0 ||| eins Hund sieht zwei Katze ||| 0"]
-    )
-    write_lines(tmp_path / "one", ["one dog sees two cat"])
-    flags = [f"--input={tmp_path / 'one'}", f"--rank={tmp_path / 'n_best'}"]
-    (first, _) = translate(trained, *flags)
-    assert first.startswith("0 ||| eins Hund sieht zwei Katze |||")
 
 
 def test_pieces_without_a_translation_are_copied(folder, corpus, preset):

@@ -179,7 +179,7 @@ def test_several_references_are_scored(transformer, text, tmp_path):
         assert run_script("translate", [*flags[:1], *bad], refusal=expected).out == ""
 
 
-def test_n_best_lists_json_lines_scores_and_ranks_agree(transformer, text, tmp_path):
+def test_n_best_lists_json_lines_and_scores_agree(transformer, text, tmp_path):
     def translate(*flags):
         arguments = [f"--model_dir={transformer}", f"--input={text / 'valid.source'}"]
         done = run_script("translate", [*arguments, *flags])
@@ -200,19 +200,12 @@ def test_n_best_lists_json_lines_scores_and_ranks_agree(transformer, text, tmp_p
         sizes = [len(record[side].split()) for side in ("source", "translation")]
         assert all(i < sizes[0] and j < sizes[1] for i, j in record["alignment"])
 
-    given, many = tmp_path / "given", tmp_path / "many"
-    write_lines(many, three)
+    given = tmp_path / "given"
     write_lines(given, [record["translation"] for record in records])
     scored, errors = translate("--format=jsonl", f"--score={given}")
     assert "perplexity" in errors
-    ranked = [line.rpartition(" ||| ") for line in translate(f"--rank={many}")[0]]
-    assert sorted(line for line, *_ in ranked) == sorted(three)
-    numbered = [(int(line.split(" ||| ")[0]), -float(score)) for line, _, score in ranked]
-    assert numbered == sorted(numbered)
-    scores = {tuple(line.split(" ||| ")[:2]): float(score) for line, _, score in ranked}
-    for number, record in enumerate(map(json.loads, scored)):
-        best_score = scores[str(number), record["translation"]]
-        assert best_score == pytest.approx(record["score"], abs=1e-3)
+    for record, line in zip(records, scored, strict=True):
+        assert json.loads(line)["score"] == pytest.approx(record["score"], abs=1e-3)
 
 
 def test_long_lines_are_left_or_split_and_every_output_stays_well_formed(transformer, tmp_path):
@@ -460,7 +453,7 @@ def test_a_damaged_record_is_named_before_the_work(transformer, text, tmp_path):
 @eagerly
 def test_lines_of_unknown_words_are_named(folder, corpus, tmp_path):
     train(folder, "words", *corpus, *CHEAP, "--max_steps=2")
-    path, ranked, lexicon = (tmp_path / name for name in ("text", "ranked", "lexicon"))
+    path, given, lexicon = (tmp_path / name for name in ("text", "given", "lexicon"))
     path.write_text("\nfoo bar baz\n")
     arguments = [f"--model_dir={folder / 'words'}", f"--input={path}"]
     run_script("translate", arguments, refusal=f"{path}: the model's vocabulary has none of its")
@@ -468,9 +461,9 @@ def test_lines_of_unknown_words_are_named(folder, corpus, tmp_path):
     done = run_script("translate", arguments)
     assert len(done.out.splitlines()) == 2
     assert "without a word that the model knows; their translations mean nothing: 1 " in done.err
-    ranked.write_text("0 ||| Hund Zebra ||| -1\n1 ||| Hund ||| -2\n")
-    done = run_script("translate", [*arguments, f"--rank={ranked}"])
-    assert "translations: 1 of 5 tokens are not in the vocab" in done.err
+    given.write_text("Hund Zebra\nHund\n")
+    done = run_script("translate", [*arguments, f"--score={given}"])
+    assert "; 1 of 5 tokens are not in the vocab" in done.err
     # If unknown words are replaced, the line has a translation.
     lexicon.write_text("foo Fuß 0.5\n")
     done = run_script("translate", [*arguments, "--replace_unknowns", f"--lexicon={lexicon}"])
