@@ -29,23 +29,18 @@ def require(condition: bool, expected: str) -> None:
         raise SettingError(expected)
 
 
-def require_at_least(least: int, settings: dict[str, Any], names: Iterable[str]) -> None:
-    """Raises `SettingError` at a named setting below `least`."""
+def require_at_least(
+    least: int, settings: dict[str, Any], names: Iterable[str], most: int = LARGEST
+) -> None:
+    """Raises `SettingError` at a named setting below `least` or above `most`."""
     for name in names:
         require(settings[name] >= least, f"{name} must be at least {least}, found {settings[name]}")
-
-
-def require_at_most(most: int, settings: dict[str, Any], names: Iterable[str]) -> None:
-    """Raises `SettingError` at a named setting above `most`."""
-    for name in names:
         require(settings[name] <= most, f"{name} must be at most {most}, found {settings[name]}")
 
 
 def require_layers(settings: dict[str, Any]) -> None:
     """Raises `SettingError` at fewer than 1 layer, or so many that building takes minutes."""
-    names = ("num_encoder_layers", "num_decoder_layers")
-    require_at_least(1, settings, names)
-    require_at_most(200, settings, names)
+    require_at_least(1, settings, ("num_encoder_layers", "num_decoder_layers"), 200)
 
 
 def require_rates(settings: dict[str, Any], names: Iterable[str]) -> None:
@@ -108,6 +103,27 @@ def dense_weights(layer: keras.layers.Dense) -> tuple[Tensor, Tensor | None]:
     return ops.cast(layer.kernel, layer.compute_dtype), bias
 
 
+def add_array(
+    layer: keras.layers.Layer,
+    name: str,
+    shape: tuple[int, ...],
+    value: Any,
+    dtype: str = "float32",
+    trainable: bool = False,
+) -> keras.Variable:
+    """Adds a weight that keeps its dtype; `value`, a number or a whole array, fills it at first."""
+    return layer.add_weight(
+        name=name,
+        shape=shape,
+        dtype=dtype,
+        initializer=lambda shape, dtype: ops.convert_to_tensor(
+            np.broadcast_to(np.asarray(value, dtype), shape)
+        ),
+        trainable=trainable,
+        autocast=False,
+    )
+
+
 class Precomputed:
     """Tensors that `Searchable.precompute` computes from weights, such as a transposed matrix.
 
@@ -160,19 +176,6 @@ class Searchable(keras.Model):
         self.pad_id = pad_id
         self.bos_id = bos_id
         self.settings: dict[str, Any] = {}  # A subclass's own, which its configuration has, too.
-
-    def _array(self, name, shape, value, dtype="float32"):
-        """Adds a weight that no gradient trains, filled with a value or a whole array."""
-        return self.add_weight(
-            name=name,
-            shape=shape,
-            dtype=dtype,
-            initializer=lambda shape, dtype: ops.convert_to_tensor(
-                np.broadcast_to(np.asarray(value, dtype), shape)
-            ),
-            trainable=False,
-            autocast=False,
-        )
 
     # Facts about a model class, for code that would otherwise ask for its type.
     reads_source = True  # False: a language model of the target, which translates nothing.
@@ -304,6 +307,8 @@ class TranslationModel(Searchable):
 
     # True if decoding steps track what has been translated so far, and so differ from `call`.
     tracks_coverage = False
+    # True if `align` distinguishes source words: not if attention is missing or uniform.
+    has_alignment = True
     int8: Precomputed | None = None  # After `quantise`: the output layer's kernel, and its bias.
 
     def quantise(self) -> None:
@@ -312,11 +317,6 @@ class TranslationModel(Searchable):
             kernel, bias = self.output_weights()
             biases = [] if bias is None else [bias]
             self.int8 = Precomputed(Int8.of(kernel), *biases)
-
-    @property
-    def has_alignment(self) -> bool:
-        """True if `align` distinguishes source words: not if attention is missing or uniform."""
-        return True
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         """Predicts every target token from the source and the tokens before it.

@@ -19,39 +19,38 @@ from nmt_zoo.models.ngram import NgramLanguageModel
 class Combination(TranslationModel):
     """Base class of models that others are parts of: context and state hold those of each part.
 
-    A subclass implements `joined`. The vocabularies are those of the first part, a
-    `TranslationModel`, and by default the alignments, too.
+    A subclass implements `joined`. The vocabularies are those of the first part. Alignments are the
+    mean of those of the first `num_aligners` parts, all `TranslationModel`s, that have any.
     """
 
     predicts = "logits"
     logits_add_up = True
 
-    def __init__(self, parts: dict[str, Searchable], **kwargs: Any) -> None:
+    def __init__(self, parts: dict[str, Searchable], num_aligners: int = 1, **kwargs: Any) -> None:
         first = next(iter(parts.values()))
         sizes = first.source_vocab_size, first.target_vocab_size
         super().__init__(*sizes, pad_id=first.pad_id, bos_id=first.bos_id, **kwargs)
         self.parts = parts
         self.members = list(parts.values())
+        aligning = [part for part in self.members[:num_aligners] if part.has_alignment]
+        self.aligning: list[Any] = aligning or self.members[:1]
         self.built = True
 
     def joined(self, log_probs: list[Tensor]) -> Tensor:
         """Joins the log-probabilities of the parts, `[..., V]` each, to the scores of tokens."""
         raise NotImplementedError
 
-    def joined_attention(self, attention: list[Tensor]) -> Tensor:
-        """Joins the attention of the parts, `[N, S]` each."""
-        return attention[0]
-
     @property
     def has_alignment(self) -> bool:
-        return self.members[0].has_alignment
+        return self.aligning[0].has_alignment
 
     @property
     def align_sizes(self) -> tuple[int, int]:
-        return self.members[0].align_sizes
+        return tuple(map(max, zip(*(part.align_sizes for part in self.aligning), strict=True)))
 
     def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
-        return self.members[0].align(source_ids, target_ids)
+        aligned = [part.align(source_ids, target_ids) for part in self.aligning]
+        return ops.mean(ops.stack(aligned), axis=0)
 
     def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
         return self.members[0].attention_maps(source_ids, target_ids)
@@ -101,10 +100,12 @@ class Combination(TranslationModel):
             name: part.decode_step(token_ids, step, state[name], context[name])
             for name, part in self.parts.items()
         }
+        pairs = zip(self.members, outputs.values(), strict=True)
+        attention = [output.attention for part, output in pairs if part in self.aligning]
         return StepOutput(
             logits=self._joined([output.logits for output in outputs.values()]),
             state={name: output.state for name, output in outputs.items()},
-            attention=self.joined_attention([output.attention for output in outputs.values()]),
+            attention=ops.mean(ops.stack(attention), axis=0),
         )
 
 
@@ -125,32 +126,11 @@ class Ensemble(Combination):
         require(members, "an ensemble needs at least one model")
         sizes = sorted({(m.source_vocab_size, m.target_vocab_size) for m in members})
         require(len(sizes) == 1, f"models of an ensemble have different vocabulary sizes: {sizes}")
-        super().__init__({str(i): member for i, member in enumerate(members)}, **kwargs)
-
-    @property
-    def has_alignment(self) -> bool:
-        return any(member.has_alignment for member in self.members)
-
-    @property
-    def align_sizes(self) -> tuple[int, int]:
-        return tuple(map(max, zip(*(member.align_sizes for member in self.members), strict=True)))
+        parts = {str(i): member for i, member in enumerate(members)}
+        super().__init__(parts, len(members), **kwargs)
 
     def joined(self, log_probs: list[Tensor]) -> Tensor:
         return ops.logsumexp(ops.stack(log_probs), axis=0) - math.log(len(log_probs))
-
-    def joined_attention(self, attention: list[Tensor]) -> Tensor:
-        pairs = zip(self.members, attention, strict=True)
-        weights = [
-            of_member
-            for member, of_member in pairs
-            if member.has_alignment or not self.has_alignment
-        ]
-        return ops.mean(ops.stack(weights), axis=0)
-
-    def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
-        aligned = [m.align(source_ids, target_ids) for m in self.members if m.has_alignment]
-        aligned = aligned or [self.members[0].align(source_ids, target_ids)]
-        return ops.mean(ops.stack(aligned), axis=0)
 
     def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
         """Returns the maps of all members, named `number/name`."""

@@ -7,7 +7,14 @@ import numpy as np
 from keras import ops
 
 from nmt_zoo.models.architecture import Part
-from nmt_zoo.models.base import StepOutput, Tensor, TranslationModel, by_hypothesis, by_sentence
+from nmt_zoo.models.base import (
+    StepOutput,
+    Tensor,
+    TranslationModel,
+    add_array,
+    by_hypothesis,
+    by_sentence,
+)
 from nmt_zoo.models.layers.basic import Composite
 from nmt_zoo.models.layers.masks import HIDDEN_SCORE, TINY
 from nmt_zoo.models.layers.source_positions import is_null, lengths_of, posterior
@@ -27,15 +34,7 @@ class TranslationLength(keras.layers.Layer):
     """
 
     def build(self, input_shape: Any = None) -> None:
-        first = [0.0, 1.0, 0.5]
-        self.parameters = self.add_weight(
-            name="parameters",
-            shape=(3,),
-            dtype="float32",
-            autocast=False,
-            initializer=lambda shape, dtype=None: ops.array(first, "float32"),
-            trainable=False,
-        )
+        self.parameters = add_array(self, "parameters", (3,), [0.0, 1.0, 0.5])
         self.built = True
 
     def mean(self, source_mask: Tensor) -> Tensor:

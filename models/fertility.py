@@ -10,7 +10,7 @@ import keras
 from keras import ops
 
 from nmt_zoo.models.architecture import Architecture, Part
-from nmt_zoo.models.base import Tensor
+from nmt_zoo.models.base import Tensor, add_array
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.layers.masks import padding_mask
 from nmt_zoo.models.layers.source_positions import is_null
@@ -71,14 +71,8 @@ class FertilityModel(AlignmentModel):
         if self.built:
             return
         # Column c: log n(c + 1) - log n(c). At first, all fertilities are equally probable.
-        self.log_ratios = self.add_weight(
-            name="fertility_log_ratios",
-            shape=(self.source_vocab_size, MOST),
-            dtype="float32",
-            autocast=False,
-            initializer="zeros",
-            trainable=False,
-        )
+        shape = self.source_vocab_size, MOST
+        self.log_ratios = add_array(self, "fertility_log_ratios", shape, 0)
         super().build(input_shape)
 
     def architecture(self) -> Architecture:

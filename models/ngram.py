@@ -11,8 +11,8 @@ from nmt_zoo.models.base import (
     Searchable,
     StepOutput,
     Tensor,
+    add_array,
     require_at_least,
-    require_at_most,
     shift_right,
 )
 from nmt_zoo.models.layers.masks import padding_mask
@@ -73,8 +73,7 @@ class NgramLanguageModel(Searchable):
     ) -> None:
         super().__init__(source_vocab_size, target_vocab_size, **kwargs)
         self.settings = {"order": order, "num_ngrams": num_ngrams}
-        require_at_least(1, self.settings, ("order",))
-        require_at_most(_MOST_ORDER, self.settings, ("order",))
+        require_at_least(1, self.settings, ("order",), _MOST_ORDER)
         require_at_least(0, self.settings, ("num_ngrams",))
         self.order = order
         self.unigrams = self.add_weight(
@@ -86,9 +85,9 @@ class NgramLanguageModel(Searchable):
             autocast=False,
         )
         # One more key than there are n-grams, so that a search beyond the last n-gram finds a key.
-        self.ngram_keys = self._array("keys", (num_ngrams + 1,), _LAST, "int64")
-        self.probabilities = self._array("probabilities", (num_ngrams + 1,), 0)
-        self.backoffs = self._array("backoffs", (target_vocab_size + num_ngrams,), 1)
+        self.ngram_keys = add_array(self, "keys", (num_ngrams + 1,), _LAST, "int64")
+        self.probabilities = add_array(self, "probabilities", (num_ngrams + 1,), 0)
+        self.backoffs = add_array(self, "backoffs", (target_vocab_size + num_ngrams,), 1)
         self.built = True
 
     def _uniform(self, shape, dtype):

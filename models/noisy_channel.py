@@ -5,7 +5,15 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from nmt_zoo.models.base import Searchable, StepOutput, Tensor, by_hypothesis, by_sentence, require
+from nmt_zoo.models.base import (
+    Searchable,
+    StepOutput,
+    Tensor,
+    add_array,
+    by_hypothesis,
+    by_sentence,
+    require,
+)
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.layers.masks import TINY, padding_mask
 from nmt_zoo.models.ngram import IMPOSSIBLE, NgramLanguageModel
@@ -85,8 +93,8 @@ class NoisyChannel(Searchable):
         likely, unigrams = self._likely_words(num_translations), self._probabilities()
         frequent = np.argsort(-unigrams, kind="stable")[:num_frequent]
         frequent = frequent[unigrams[frequent] > 0]
-        self.candidates = self._array("candidates", likely.shape, likely, "int32")
-        self.frequent = self._array("frequent", frequent.shape, frequent, "int32")
+        self.candidates = add_array(self, "candidates", likely.shape, likely, "int32")
+        self.frequent = add_array(self, "frequent", frequent.shape, frequent, "int32")
         self.built = True
 
     def _probabilities(self):

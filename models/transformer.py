@@ -21,7 +21,6 @@ from nmt_zoo.models.base import (
     dense_weights,
     require,
     require_at_least,
-    require_at_most,
     require_choices,
     require_layers,
     require_rates,
@@ -151,14 +150,13 @@ class Transformer(Composite, TranslationModel):
         )
         self.encoder = Encoder(settings, num_encoder_layers, name="encoder", dtype=policy)
         self.decoder = Decoder(settings, num_decoder_layers, name="decoder", dtype=policy)
-        self.build()
-
-    def build(self, input_shape: Any = None) -> None:
-        if self.settings["output_bias"] and self.output_layer is None:
+        # Of an output layer that shares the target embeddings, `[V]`.
+        self.output_bias = None
+        if output_bias and self.output_layer is None:
             self.output_bias = self.add_weight(
-                name="output_bias", shape=(self.target_vocab_size,), initializer="zeros"
+                name="output_bias", shape=(target_vocab_size,), initializer="zeros"
             )
-        super().build()
+        self.build()
 
     def _encode(self, source_ids, training):
         source_mask = padding_mask(source_ids, self.pad_id)
@@ -191,7 +189,6 @@ class Transformer(Composite, TranslationModel):
         require(is_there, f"there is no head {head} of layer {layer}")
         self.alignment = layer, head
 
-    output_bias = None  # `[V]`, of an output layer that shares the target embeddings.
     precomputed_output = None  # `Precomputed` transposed target embeddings, `[D, V]`.
 
     def precompute(self) -> None:
@@ -364,14 +361,13 @@ def _check_settings(settings, source_vocab_size, target_vocab_size):
 
 
 def _check_positions(settings):
-    require_at_least(1, settings, ("max_distance",))
+    require_at_least(1, settings, ("max_distance",), 10_000)
     is_learned = settings["positions"] == "learned"
     require(
         (settings["max_positions"] >= 1) == is_learned and settings["max_positions"] >= 0,
         "max_positions must be at least 1 with positions=learned, and 0 otherwise, found "
         f"{settings['max_positions']} with positions={settings['positions']}",
     )
-    require_at_most(10_000, settings, ("max_distance",))
     width, num_heads, positions = (settings[n] for n in ("width", "num_heads", "positions"))
     require(
         positions == "relative" or settings["max_distance"] == MAX_DISTANCE,

@@ -200,29 +200,12 @@ class MultiHeadAttention(Composite):
         keys, values = (self._split_heads(layer(memory)) for layer in (self.key, self.value))
         return self._placed(keys), values
 
-    def attend(
-        self,
-        query: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        attention_mask: Tensor | None = None,
-        training: bool | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Attends from `query [B, T, D]`, not yet projected, to projected keys and values.
-
-        `keys` and `values`, `[B, H, S, d]` each, are from `project_memory`; `attention_mask`, bool,
-        is broadcastable to `[B, H, T, S]` -> `(output [B, T, D], weights [B, H, T, S] float32)`.
-        """
-        query = self._placed(self._split_heads(self.query(query)))
-        output, weights = self.attention(query, keys, values, attention_mask, training=training)
-        return self.output_projection(self._merge_heads(output)), weights
-
     def step(
         self, x: Tensor, keys: Tensor, values: Tensor, attention_mask: Tensor | None = None
     ) -> tuple[Tensor, ...]:
         """Attends from one position of every hypothesis to another sequence.
 
-        `x [N, D]`, not yet projected; N is a multiple of B; `keys`, `values` as in `attend`;
+        `x [N, D]`, not yet projected; N is a multiple of B; `keys`, `values` of `project_memory`;
         `attention_mask`, bool, broadcastable to `[B, H, K, S]` ->
         `(output [N, D], weights [B, H, K, S] float32)`.
         """
@@ -239,9 +222,15 @@ class MultiHeadAttention(Composite):
         attention_mask: Tensor | None = None,
         training: bool | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Attends from `query [B, T, D]` to `memory [B, S, D]`; returns as `attend`."""
+        """Attends from `query [B, T, D]` to `memory [B, S, D]`, neither of them projected yet.
+
+        `attention_mask`, bool, is broadcastable to `[B, H, T, S]` ->
+        `(output [B, T, D], weights [B, H, T, S] float32)`.
+        """
         keys, values = self.project_memory(memory)
-        return self.attend(query, keys, values, attention_mask, training=training)
+        query = self._placed(self._split_heads(self.query(query)))
+        output, weights = self.attention(query, keys, values, attention_mask, training=training)
+        return self.output_projection(self._merge_heads(output)), weights
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -258,10 +247,10 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
         from_past = causal_mask(ops.shape(x)[1])
         return super().call(x, x, from_past, training=training)
 
-    def empty_cache(self, batch_size: int | Tensor) -> tuple[Tensor, Tensor]:
-        """Makes caches of the keys and the values of no position: `[B, H, 0, d]` each."""
+    def empty_cache(self, batch_size: int | Tensor) -> Tensor:
+        """Makes the cache of the keys, or of the values, of no position: `[B, H, 0, d]`."""
         shape = (batch_size, self.num_heads, 0, self.width // self.num_heads)
-        return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)
+        return ops.zeros(shape, self.compute_dtype)
 
     joined = None  # `Precomputed` kernel `[D, 3 D]` and bias `[3 D]` of queries, keys and values.
 

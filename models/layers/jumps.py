@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from nmt_zoo.models.base import Tensor
+from nmt_zoo.models.base import Tensor, add_array
 from nmt_zoo.models.layers.masks import masked_softmax
 from nmt_zoo.models.layers.recurrent import scan_over_time
 from nmt_zoo.models.layers.source_positions import State, Uniform, is_null, posterior
@@ -38,16 +38,8 @@ class Jumps(Uniform):
     def build(self, input_shape: Any = None) -> None:
         def logits(name, first):
             """Adds logits of the jumps `first` ... W; initially, the next word is most probable."""
-            size = self.max_jump + 1 - first
-            return self.add_weight(
-                name=name,
-                shape=(size,),
-                dtype="float32",
-                autocast=False,
-                initializer=lambda shape, dtype=None: (
-                    -ops.abs(ops.arange(size, dtype="float32") + (first - 1)) / 5
-                ),
-            )
+            value = -np.abs(np.arange(first, self.max_jump + 1) - 1) / 5
+            return add_array(self, name, value.shape, value, trainable=True)
 
         self.jump_logits = logits("jump_logits", -self.max_jump)
         self.start_logits = logits("start_logits", 1)

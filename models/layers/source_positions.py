@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from nmt_zoo.models.base import Tensor
+from nmt_zoo.models.base import Tensor, add_array
 from nmt_zoo.models.layers.masks import masked_softmax
 from nmt_zoo.models.layers.translation_table import logarithms
 
@@ -106,13 +106,9 @@ class PositionTable(Uniform):
         self.max_positions, self.shared = max_positions, shared
 
     def build(self, input_shape: Any = None) -> None:
-        self.logits = self.add_weight(
-            name="logits",  # [n - 1, target position, source position]; shared: without n
-            shape=(self.max_positions,) * (2 if self.shared else 3),
-            dtype="float32",
-            autocast=False,
-            initializer="zeros",
-        )
+        # [n - 1, target position, source position]; shared: without n
+        shape = (self.max_positions,) * (2 if self.shared else 3)
+        self.logits = add_array(self, "logits", shape, 0, trainable=True)
         self.built = True
 
     def unpack(self, array: np.ndarray) -> None:
@@ -150,13 +146,7 @@ class Diagonal(Uniform):
         self.null_probability = null_probability
 
     def build(self, input_shape: Any = None) -> None:
-        self.tension = self.add_weight(
-            name="tension",
-            shape=(),
-            dtype="float32",
-            autocast=False,
-            initializer=keras.initializers.Constant(4.0),
-        )
+        self.tension = add_array(self, "tension", (), 4.0, trainable=True)
         self.built = True
 
     def unpack(self, array: np.ndarray) -> None:

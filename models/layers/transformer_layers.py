@@ -331,8 +331,10 @@ class Decoder(Stack):
 
     def empty_caches(self, batch_size: int | Tensor) -> dict[str, list[Tensor]]:
         """Makes the caches `keys` and `values` of no position: `[B, H, 0, d]` for each layer."""
-        caches = [layer.self_attention.empty_cache(batch_size) for layer in self.layers]
-        return {"keys": [keys for keys, _ in caches], "values": [values for _, values in caches]}
+        return {
+            name: [layer.self_attention.empty_cache(batch_size) for layer in self.layers]
+            for name in ("keys", "values")
+        }
 
     def step(
         self,

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from nmt_zoo.models.base import Tensor
+from nmt_zoo.models.base import Tensor, add_array
 from nmt_zoo.models.layers.masks import HIDDEN_SCORE, TINY
 
 
@@ -49,15 +49,9 @@ class TranslationTable(keras.layers.Layer):
     def build(self, input_shape: Any = None) -> None:
         sizes = self.source_vocab_size, self.target_vocab_size
         count = self.num_word_pairs or sizes[0] * sizes[1]
-
-        def integers(name, size):
-            return self.add_weight(
-                name=name, shape=(size,), dtype="int32", initializer="zeros", trainable=False
-            )
-
-        self.source_words = integers("source_words", count)
-        self.target_words = integers("target_words", count)
-        self.row_starts = integers("row_starts", sizes[0] + 1)
+        self.source_words = add_array(self, "source_words", (count,), 0, "int32")
+        self.target_words = add_array(self, "target_words", (count,), 0, "int32")
+        self.row_starts = add_array(self, "row_starts", (sizes[0] + 1,), 0, "int32")
         self.logits = self.add_weight(
             name="logits",
             shape=(count,),
@@ -66,14 +60,7 @@ class TranslationTable(keras.layers.Layer):
             # Almost equal at first, as in expectation maximisation.
             initializer=keras.initializers.RandomNormal(stddev=0.01),
         )
-        self.spread = self.add_weight(
-            name="spread",
-            shape=(sizes[0],),
-            dtype="float32",
-            autocast=False,
-            initializer=keras.initializers.Constant(self.smoothing),
-            trainable=False,
-        )
+        self.spread = add_array(self, "spread", sizes[:1], self.smoothing)
         self.built = True
         if not self.num_word_pairs:
             source_words = np.repeat(np.arange(sizes[0]), sizes[1])

@@ -10,9 +10,9 @@ from nmt_zoo.models.architecture import SOURCE_WORDS, TARGET_WORDS, Architecture
 from nmt_zoo.models.base import (
     Tensor,
     TranslationModel,
+    add_array,
     require,
     require_at_least,
-    require_at_most,
     settings_of,
 )
 from nmt_zoo.models.ngram import IMPOSSIBLE, NgramLanguageModel
@@ -84,8 +84,8 @@ class TableModel(TranslationModel):
     ) -> None:
         super().__init__(source_vocab_size, target_vocab_size, **kwargs)
         self.settings = settings_of(locals())
-        require_at_least(1, self.settings, ("max_phrase_length", "translations"))
-        require_at_most(self.longest_phrase, self.settings, ("max_phrase_length",))
+        require_at_least(1, self.settings, ("max_phrase_length",), self.longest_phrase)
+        require_at_least(1, self.settings, ("translations",))
         require_at_least(0, self.settings, self.corpus_sizes)
         self.eos_id, self.unknown_id = eos_id, unknown_id
         self.language_model = NgramLanguageModel(
@@ -99,16 +99,18 @@ class TableModel(TranslationModel):
         )
         num_nodes = source_vocab_size + self.num_gaps + num_source_phrases
         pairs = num_phrase_pairs
-        self.feature_weights = self._array(
-            "feature_weights", (len(self.features),), self.first_weights
+        self.feature_weights = add_array(
+            self, "feature_weights", (len(self.features),), self.first_weights
         )
-        self.source_keys = self._array("source_keys", (num_source_phrases + 1,), NO_KEY, "int64")
-        self.first_pairs = self._array("first_pairs", (num_nodes + 1,), 0, "int32")
-        self.target_starts = self._array("target_starts", (pairs + 1,), 0, "int32")
-        self.target_words = self._array("target_words", (num_target_words,), 0, "int32")
-        self.pair_scores = self._array("pair_scores", (pairs, 4), 0)
-        self.reordering = self._array("reordering", (pairs, self.num_orientations), 0)
-        self.links = self._array("links", (pairs,), 0, "int64")
+        self.source_keys = add_array(
+            self, "source_keys", (num_source_phrases + 1,), NO_KEY, "int64"
+        )
+        self.first_pairs = add_array(self, "first_pairs", (num_nodes + 1,), 0, "int32")
+        self.target_starts = add_array(self, "target_starts", (pairs + 1,), 0, "int32")
+        self.target_words = add_array(self, "target_words", (num_target_words,), 0, "int32")
+        self.pair_scores = add_array(self, "pair_scores", (pairs, 4), 0)
+        self.reordering = add_array(self, "reordering", (pairs, self.num_orientations), 0)
+        self.links = add_array(self, "links", (pairs,), 0, "int64")
         self._read = None
         self.built = True
 
