@@ -19,11 +19,11 @@ process.start()  # Before anything imports TensorFlow.
 
 # isort: split
 
-from benchmarks.tables import model_tables, score_tables, speed_tables
+from benchmarks.tables import model_tables, record_tables
 from nmt_zoo.command_line import console
 
 DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/studies/*.md")])
-TABLES = {**score_tables.TABLES, **speed_tables.TABLES, **model_tables.TABLES}
+TABLES = {**record_tables.TABLES, **model_tables.TABLES}
 
 
 def outdated():

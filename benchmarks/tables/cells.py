@@ -1,8 +1,6 @@
 """Result files, and tables of Markdown from specifications of their columns."""
 
 import json
-import re
-import string
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,25 +20,6 @@ def records(pattern: str) -> list[dict[str, Any]]:
     return [{"name": path.stem, **json.loads(path.read_text("utf-8"))} for path in paths]
 
 
-class _Formatter(string.Formatter):
-    """`str.format`, where a factor may stand before a format: `{parameters:1e-6 .2f} M`.
-
-    The items of a list are formatted each, with " + " between them.
-    """
-
-    def get_field(self, field_name: str, args: Any, kwargs: Any) -> tuple[Any, str]:
-        value = kwargs
-        for key in re.findall(r"[^\[\]]+", field_name):
-            value = value[int(key) if isinstance(value, list) else key]
-        return value, field_name
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        if isinstance(value, list):
-            return " + ".join(self.format_field(item, format_spec) for item in value)
-        factor, _, number_format = format_spec.rpartition(" ")
-        return format(value * float(factor) if factor else value, number_format)
-
-
 def fill(cell: str | tuple[str, ...], record: Mapping[str, Any]) -> str:
     """Formats a cell by the record of its row.
 
@@ -51,7 +30,7 @@ def fill(cell: str | tuple[str, ...], record: Mapping[str, Any]) -> str:
     parts = []
     for template in (cell,) if isinstance(cell, str) else cell:
         try:
-            parts.append(_Formatter().vformat(template, (), record))
+            parts.append(template.format_map(record))
         except (KeyError, TypeError):  # The record has no such field, or null.
             continue
     return "".join(parts)
