@@ -73,9 +73,8 @@ _OF_LINES = "it is for whole lines"
 _NOT_BY_CTRANSLATE2 = dict.fromkeys(
     (
         *("channel_model", "language_model", "replace_unknowns", "prefix", "required"),
-        *("shortlist", "coverage_penalty", "compile"),
+        *("shortlist", "compile", "divide_by_length"),
         *("precision=bfloat16", "precision=int8", "precision=auto"),
-        *("divide_by_length", "word_reward"),
     ),
     "CTranslate2 cannot use it",
 )
@@ -83,7 +82,7 @@ _NOT_BY_CTRANSLATE2 = dict.fromkeys(
 _OF_TRANSLATING = dict.fromkeys(
     (
         *("beam_size", "n_best", "min_length_factor", "max_length_factor", "no_repeat_ngram"),
-        *("divide_by_length", "word_reward", "coverage_penalty", "prefix", "required", "banned"),
+        *("divide_by_length", "prefix", "required", "banned"),
         *("keep", "sample", "temperature", "top_k", "top_p", "seed", "mbr"),
         *("shortlist", "replace_unknowns", "lexicon", "split_sentences", "long_lines", "tag"),
         *("export_dir", "reference", "metrics", "lowercase", "tokenize"),
@@ -122,10 +121,7 @@ class Arguments(flag_values.Arguments):
         "Translates with a noisy channel, instead of --model_dir: directory of an IBM model that "
         "was trained from target to source.",
         needs=("language_model",),
-        excludes={
-            "coverage_penalty": "a noisy channel has no attention",
-            "sample": "its steps have no probabilities to draw by",
-        },
+        excludes={"sample": "its steps have no probabilities to draw by"},
     )
     language_model_weight: float | None = flag(
         _MODEL,

@@ -408,21 +408,13 @@ class Translator:
             return [untranslated(problem)]
         log_prob = sum(part.log_prob for part in parts)
         ids = [i for part in parts for i in part.ids if i != EOS_ID] + [EOS_ID]
-        score = self._by_length(log_prob, ids)
-        if (
-            self.engine.options.coverage_penalty
-        ):  # A sum over source words, so those of parts add up.
-            score += sum(part.score - self._by_length(part.log_prob, part.ids) for part in parts)
+        options = self.engine.options
+        by = options.length_penalty, options.divide_by_length
+        score = log_prob / float(length_normaliser(len(ids), *by))
         if self.options.mbr:
             score = float(np.mean([part.score for part in parts if part != EMPTY] or [0.0]))
         text = " ".join(part.text for part in parts if part.text)
         return [Translation(text, score, log_prob, all(part.finished for part in parts), ids)]
-
-    def _by_length(self, log_prob, ids):
-        options = self.engine.options
-        reward = options.word_reward * (len(ids) - 1)
-        divisor = length_normaliser(len(ids), options.length_penalty, options.divide_by_length)
-        return (log_prob + reward) / float(divisor)
 
 
 def untranslated(problem: str) -> Translation:

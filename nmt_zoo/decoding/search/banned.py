@@ -3,7 +3,7 @@
 import collections
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -34,7 +34,7 @@ class BannedPhrases(NamedTuple):
         first = [[state < _FIRST_OF_PHRASES for state in range(self.num_states)]]
         return tf.tile(first, [tf.size(rows), 1])
 
-    def follow(self, state: tf.Tensor, token_ids: tf.Tensor, attention: Any = None) -> tf.Tensor:
+    def follow(self, state: tf.Tensor, token_ids: tf.Tensor) -> tf.Tensor:
         """Returns the states `[N, Q]` after one more token, `[N]` int32, of each hypothesis."""
         before, tokens, following = self.steps.T
         taken = tf.gather(state, before, axis=1) & (token_ids[:, None] == tokens)  # [N, E]

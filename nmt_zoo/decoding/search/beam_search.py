@@ -23,11 +23,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
+from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.decoding.search.extension import Setup, extend, ranked, start
 from nmt_zoo.decoding.search.groups import search_in_groups
 from nmt_zoo.decoding.search.processors import (
-    Coverage,
     Processor,
     at_least,
     bar_repeated_ngrams,
@@ -145,11 +144,10 @@ def beam_search(
 
 def _rules(options, source_ids, limits, inputs, joints) -> dict[str, Any]:
     """Returns the processors and followers of a batch, the strictest last: none undoes a prefix."""
-    is_token = source_ids != PAD_ID
     processors: list[Processor] = []
     followers: dict[str, Any] = {}
     if options.min_length_factor:
-        lengths = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1)
+        lengths = tf.reduce_sum(tf.cast(source_ids != PAD_ID, tf.int32), axis=1)
         least = tf.cast(options.min_length_factor * tf.cast(lengths, tf.float32), tf.int32)
         processors.append(at_least(tf.minimum(least, limits)))
     if size := options.no_repeat_ngram:
@@ -163,9 +161,6 @@ def _rules(options, source_ids, limits, inputs, joints) -> dict[str, Any]:
     processors += [rule.process for rule in options.rules]
     if "prefix" in inputs:
         processors.append(begin_with(inputs["prefix"]))
-    if options.coverage_penalty:
-        is_word = is_token & (source_ids != EOS_ID)
-        followers["coverage"] = Coverage(is_word, options.coverage_penalty)
     if options.sample:
         how = {name: getattr(options, name) for name in ("temperature", "top_k", "top_p")}
         processors.append(drawn(inputs["noise"], **how))

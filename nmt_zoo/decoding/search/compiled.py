@@ -42,8 +42,7 @@ _PAYS = 3.0
 _FEW = 1 << 22
 _TRIALS = 30  # Searches by the graph and by a program whose times are compared.
 # Options of searches that change the scores of tokens, and are not compiled.
-_PROCESSED = ("min_length_factor", "no_repeat_ngram", "coverage_penalty", "sample", "rules")
-_PROCESSED += ("word_reward", "banned", "shortlist")
+_PROCESSED = ("min_length_factor", "no_repeat_ngram", "sample", "rules", "banned", "shortlist")
 
 
 def not_compiled(options: SearchOptions) -> str:

@@ -14,7 +14,6 @@ from tensorflow.python.eager import context  # Nothing public does the same.
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     EOS_ID,
-    PAD_ID,
     UNK_ID,
     BpeVocabulary,
     Vocabulary,
@@ -158,11 +157,7 @@ class GraphEngine:
                 hypotheses = search(padded(sources), n_best, *([inputs] if inputs else []))
             if size:
                 self._programs.spend(size, time.monotonic() - start)
-        ids, log_probs, *others = (tensor.numpy() for tensor in hypotheses)
-        if self.options.word_reward:  # Log-probabilities are the model's alone.
-            num_words = np.sum((ids != PAD_ID) & (ids != EOS_ID), axis=-1)
-            log_probs = log_probs - self.options.word_reward * num_words
-        rows = zip(ids, log_probs, *others, strict=True)
+        rows = zip(*(tensor.numpy() for tensor in hypotheses), strict=True)
         # A program returns rows of padding, too.
         return [Hypotheses(*row) for row in itertools.islice(rows, len(sentences))]
 

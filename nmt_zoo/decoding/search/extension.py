@@ -60,7 +60,6 @@ class Beam(NamedTuple):
     done_ids: tf.Tensor  # [A, K, T] int32.
     done_scores: tf.Tensor  # [A, K] float32, the best first; `IMPOSSIBLE` in unused places.
     done_log_probs: tf.Tensor  # [A, K] float32.
-    done_extra: tf.Tensor | tuple  # [A, K] float32, to add to the scores in the end; else ().
 
 
 class Unfinished(NamedTuple):
@@ -107,7 +106,6 @@ def start(
         done_ids=done_ids,
         done_scores=nowhere,
         done_log_probs=nowhere,
-        done_extra=tf.zeros_like(nowhere) if "coverage" in setup.followers else (),
     )
     model_state = tf.nest.map_structure(
         lambda leaf: tf.repeat(leaf, live, axis=0), setup.model.initial_state(context)
@@ -133,15 +131,12 @@ def extend(
     if setup.options.first is not None:  # The first step has no other choice, also for draws.
         others = tf.range(setup.model.target_vocab_size) != setup.options.first
         logits = tf.where(others & (step == 0), IMPOSSIBLE, logits)
-    states = {
-        name: rule.follow(state[1][name], last_ids, output.attention)
-        for name, rule in setup.followers.items()
-    }
-    if setup.processors or setup.options.word_reward:
+    states = {name: rule.follow(state[1][name], last_ids) for name, rule in setup.followers.items()}
+    if setup.processors:
         logits = _processed(setup, unfinished, step, logits - normaliser, states)
         normaliser = tf.zeros_like(normaliser)
     best = _best_extensions(setup, unfinished, logits, normaliser, states)
-    hypotheses, parents = _extended(setup, unfinished, step, best, states)
+    hypotheses, parents = _extended(setup, unfinished, step, best)
     must_leave = best.is_nan | (step + 1 >= unfinished.limit)
     certain = is_certain(setup, unfinished._replace(hypotheses=hypotheses), step + 1)
     nan = tf.where(best.is_nan, math.nan, 0.0)[:, None]
@@ -160,15 +155,12 @@ def extend(
 
 def _processed(setup, unfinished, step, log_probs, states):
     """Returns scores `[A * L, V]` of the next tokens, changed by all processors."""
-    tokens = tf.range(setup.model.target_vocab_size)
-    if setup.options.word_reward:
-        log_probs += tf.where(tokens == EOS_ID, 0.0, setup.options.word_reward)
     beam = unfinished.hypotheses
     ids = tf.reshape(beam.live_ids, [-1, tf.shape(beam.live_ids)[2]])[:, :step]
     ids = tf.pad(ids, [[0, 0], [1, 0]], constant_values=BOS_ID)
     rows = tf.repeat(unfinished.row, beam.last_ids.shape[1])
     partial = Partial(ids, step, rows, log_probs, states)
-    scores = bar(log_probs, setup.is_never(tokens))
+    scores = bar(log_probs, setup.is_never(tf.range(setup.model.target_vocab_size)))
     for processor in setup.processors:
         scores = processor(scores, partial)
     return scores
@@ -222,7 +214,7 @@ def _best_extensions(setup, unfinished, logits, normaliser, states):
     return _Extensions(tokens, places // width, best, ranks, is_nan)
 
 
-def _extended(setup, unfinished, step, best, states):
+def _extended(setup, unfinished, step, best):
     """Extends every live hypothesis by one of the best `_Extensions`.
 
     Returns `(Beam, parents)`: parents `[A * L]`, the row of the hypothesis that each live one
@@ -248,10 +240,6 @@ def _extended(setup, unfinished, step, best, states):
     done_scores, chosen = setup.top_k(scores, beam_size)
     done_ids = _picked(tf.concat([beam.done_ids, new_ids], axis=1), chosen)
     done_log_probs = _picked(tf.concat([beam.done_log_probs, possible], axis=1), chosen)
-    done_extra = beam.done_extra
-    if coverage := setup.followers.get("coverage"):
-        extra = tf.gather(coverage.penalty(states["coverage"]), ending)
-        done_extra = _picked(tf.concat([done_extra, extra], axis=1), chosen)
 
     # Live hypotheses.
     live_log_probs, chosen = setup.top_k(tf.where(ends, IMPOSSIBLE, best.ranks), beam_size)
@@ -263,7 +251,7 @@ def _extended(setup, unfinished, step, best, states):
     )
     live_ids = tf.where(at_step, tokens[:, :, None], tf.gather(ids, parents))
     live_log_probs = tf.where(is_followed, live_log_probs, IMPOSSIBLE)
-    done = done_ids, _only_first(done_scores, narrow), done_log_probs, done_extra
+    done = done_ids, _only_first(done_scores, narrow), done_log_probs
     return Beam(live_ids, live_log_probs, tokens, *done), tf.reshape(parents, [-1])
 
 
@@ -294,10 +282,8 @@ def is_certain(setup: Setup, unfinished: Unfinished, length: tf.Tensor) -> tf.Te
         tf.gather(scores, count - 1, axis=1, batch_dims=1)
         for count in (wanted.beam_size, wanted.n_best)
     )
-    if "coverage" in setup.followers:  # Any of the K may become the best.
-        worst_wanted = worst
     certain = (worst > IMPOSSIBLE / 2) & (tf.reduce_max(scores, axis=1) >= likely)
-    if setup.model.scores_only_fall and options.word_reward <= 0:
+    if setup.model.scores_only_fall:
         # Log-probabilities are negative, so no extension of a live hypothesis scores better than
         # its log-probability now, divided by the largest length normaliser.
         certain |= worst_wanted >= most_probable / unfinished.normaliser(limit, options)
@@ -314,10 +300,7 @@ def ranked(setup: Setup, unfinished: Unfinished, beam: Beam) -> Hypotheses:
     finished = beam.done_scores > IMPOSSIBLE / 2
     is_live = tf.ones_like(live_scores, tf.bool)
     is_finished = tf.concat([finished, ~is_live], axis=1)
-    done_scores = beam.done_scores
-    if "coverage" in setup.followers:
-        done_scores += beam.done_extra
-    scores = tf.concat([done_scores, live_scores], axis=1)
+    scores = tf.concat([beam.done_scores, live_scores], axis=1)
     # Sort by rank instead of score: every finished hypothesis precedes every unfinished one.
     rank = tf.where(is_finished, 0.0, 2 * IMPOSSIBLE) + tf.maximum(scores, IMPOSSIBLE)
     rank = tf.where(tf.concat([finished, is_live], 1), rank, 4 * IMPOSSIBLE)

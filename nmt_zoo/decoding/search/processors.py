@@ -13,8 +13,6 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.search.largest import largest
 from nmt_zoo.decoding.search.types import IMPOSSIBLE
 
-_LEAST = 1e-9  # Coverage of a word that was never attended to, so that its logarithm is finite.
-
 
 class Partial(NamedTuple):
     """N hypotheses that are extended by a token."""
@@ -22,7 +20,7 @@ class Partial(NamedTuple):
     ids: tf.Tensor  # [N, t] int32, the tokens so far, of which the first is `<s>`.
     step: tf.Tensor  # Scalar int32, their number without `<s>`.
     rows: tf.Tensor  # [N] int32, the row of their sentence in the batch.
-    log_probs: tf.Tensor  # [N, V] float32, of the next tokens by the model alone, with rewards.
+    log_probs: tf.Tensor  # [N, V] float32, of the next tokens by the model alone.
     states: dict[str, Any]  # Of the `Follower`s, by name.
 
 
@@ -37,8 +35,8 @@ class Follower(Protocol):
         """Returns the state of empty hypotheses, leaves `[N, ...]`; `rows` as of `Partial`."""
         ...
 
-    def follow(self, state: Any, token_ids: tf.Tensor, attention: tf.Tensor) -> Any:
-        """Returns the state after one more token, `[N]` int32, predicted with that attention."""
+    def follow(self, state: Any, token_ids: tf.Tensor) -> Any:
+        """Returns the state after one more token, `[N]` int32."""
         ...
 
 
@@ -73,27 +71,6 @@ def drawn(noise: tf.Tensor, **options: Any) -> Processor:
         return only(scores, draw(scores, tf.gather(bits, partial.rows), **options))
 
     return process
-
-
-class Coverage(NamedTuple):
-    """Follows attention, for a penalty on translations that attend too little to source words.
-
-    Wu et al. 2016, equation 14. It is added to the scores of finished hypotheses before they are
-    ranked, and has no part in which are followed, finished or kept.
-    """
-
-    is_word: tf.Tensor  # [B, S] bool, False for what needs no attention.
-    beta: float  # Factor of the penalty.
-
-    def start(self, rows: tf.Tensor) -> tf.Tensor:
-        return tf.cast(~tf.gather(self.is_word, rows), tf.float32)
-
-    def follow(self, state: tf.Tensor, token_ids: tf.Tensor, attention: tf.Tensor) -> tf.Tensor:
-        return state + attention
-
-    def penalty(self, state: tf.Tensor) -> tf.Tensor:
-        """Returns `beta * sum_j log(min(attended_j, 1))`, `[N]`, from the attention `[N, S]`."""
-        return self.beta * tf.reduce_sum(tf.math.log(tf.clip_by_value(state, _LEAST, 1.0)), axis=1)
 
 
 def bar(log_probs: tf.Tensor, barred: tf.Tensor) -> tf.Tensor:

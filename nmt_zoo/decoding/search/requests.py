@@ -20,7 +20,7 @@ from nmt_zoo.decoding.search.types import SearchOptions
 from nmt_zoo.decoding.text.kept_parts import KeptParts, can_keep
 from nmt_zoo.decoding.text.training_text import TrainingText
 
-_SHAPE, _WORDS = "Length, repetition and coverage", "Words of translations"
+_SHAPE, _WORDS = "Length and repetition", "Words of translations"
 _DRAWS, _SHORTLIST = "Random translations, minimum Bayes risk", "Shortlist"
 
 MAX_DRAWS = 1000  # Of a line.
@@ -52,28 +52,10 @@ OPTIONS = (
         _SHAPE,
     ),
     Option(
-        "word_reward",
-        _UNASKED.word_reward,
-        "Number that is added to the log-probability of a translation for each of its tokens "
-        "before </s>, so that longer ones win (He et al. 2016; 0: none).",
-        _SHAPE,
-        -100,
-        100,
-    ),
-    Option(
         "no_repeat_ngram",
         _UNASKED.no_repeat_ngram,
         "Length of the n-grams, in tokens, that a translation contains at most once (0: any number "
         "of times).",
-        _SHAPE,
-        0,
-        100,
-    ),
-    Option(
-        "coverage_penalty",
-        _UNASKED.coverage_penalty,
-        "Factor beta of the coverage penalty of Wu et al. 2016, which lowers the score of "
-        "translations that attend too little to some source words (0: no penalty).",
         _SHAPE,
         0,
         100,
@@ -112,8 +94,7 @@ OPTIONS = (
         "searching for the most probable ones.",
         _DRAWS,
         excludes=dict.fromkeys(
-            ("word_reward", "divide_by_length", "beam_size", "coverage_penalty", "required"),
-            "it is for beam search",
+            ("divide_by_length", "beam_size", "required"), "it is for beam search"
         ),
     ),
     Option(
@@ -238,11 +219,6 @@ def translator_options(
     trained = [directory.config()["options"] for directory in directories]
     copies = all(of_model.get("copy_share") for of_model in trained)
     options["context_sentences"] = trained[0]["context_sentences"]
-    if options.get("coverage_penalty") and not model.has_alignment:
-        raise UserError(
-            "--coverage_penalty: this model has no attention, or attends to all source words "
-            "equally, so it covers all alike; leave the flag out"
-        )
     if options.get("sample"):
         options["beam_size"] = 1
     if given.get("keep") not in (None, "none"):

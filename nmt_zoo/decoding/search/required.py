@@ -123,9 +123,7 @@ class RequiredPhrases:
         spelt, just_met = tf.zeros_like(phrases, tf.bool), tf.zeros_like(met)
         return PhraseProgress(phrases, spelt, met, just_met, in_word)
 
-    def follow(
-        self, state: PhraseProgress, token_ids: tf.Tensor, attention: tf.Tensor
-    ) -> PhraseProgress:
+    def follow(self, state: PhraseProgress, token_ids: tf.Tensor) -> PhraseProgress:
         return state.follow(token_ids, self.joints)
 
     def __call__(self, scores: tf.Tensor, partial: Partial) -> tf.Tensor:

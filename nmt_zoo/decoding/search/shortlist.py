@@ -18,10 +18,7 @@ from nmt_zoo.models import StepOutput
 from nmt_zoo.models.base import Searchable, TranslationModel
 
 # Fields of `SearchOptions` for requests that look at the whole vocabulary.
-_EXCLUDED = (
-    *("min_length_factor", "no_repeat_ngram", "coverage_penalty", "banned"),
-    *("sample", "rules"),
-)
+_EXCLUDED = ("min_length_factor", "no_repeat_ngram", "banned", "sample", "rules")
 _CELLS = 1 << 24  # Most cells of the table of translations that are in memory at once.
 
 

@@ -26,8 +26,7 @@ class Hypotheses(NamedTuple):
 
     ids: tf.Tensor  # [B, K, T] int32, with EOS, padded after it.
     log_probs: tf.Tensor  # [B, K] float32, sum over all tokens with EOS of the model's scores.
-    # [B, K] float32, `log_probs` with rewards for words, length and coverage penalty.
-    scores: tf.Tensor
+    scores: tf.Tensor  # [B, K] float32, `log_probs` with the length penalty.
     finished: tf.Tensor  # [B, K] bool, whether EOS was reached within the length limit.
 
 
@@ -54,9 +53,7 @@ class SearchOptions(NamedTuple):
     max_length_factor: float = 2.0  # Most tokens of a translation for each token of its source.
     max_length_extra: int = 20  # Further tokens that a translation may have.
     divide_by_length: bool = False  # `by_length` of `length_normaliser`.
-    word_reward: float = 0.0  # Added to the log-probability of each token but EOS.
     no_repeat_ngram: int = 0  # Length of n-grams that a translation has at most once; 0: none.
-    coverage_penalty: float = 0.0  # Beta of Wu et al. 2016, equation 14; 0: none.
     sample: bool = False  # Whether tokens are drawn at random, not searched for; K is then 1.
     temperature: float = 1.0  # Of draws, as top_k and top_p; see `processors.draw`.
     top_k: int = 0

@@ -207,9 +207,3 @@ def test_phrases_may_be_in_the_pieces_that_the_model_reads(pieces, tmp_path):
         found = translator_options(given, None, tokenizer, [DIRECTORY])["banned"]
         for one, other in zip(found, banned_phrases(wanted, vocabulary), strict=True):
             np.testing.assert_array_equal(one, other)
-
-
-def test_a_model_without_attention_cannot_penalise_coverage():
-    model = models.create("lstm_seq2seq", 8, 8, encoder_units=8, decoder_units=8)
-    with pytest.raises(UserError, match="--coverage_penalty: this model has no attention"):
-        translator_options({"coverage_penalty": 0.2}, model, None, [DIRECTORY])

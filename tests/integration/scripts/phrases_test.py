@@ -89,7 +89,6 @@ def test_finds_several_different_translations_best_first(trained, preset):
 
 BAD = """
 --sample -> --sample: this model does not translate token by token
---coverage_penalty=0.1 -> --coverage_penalty: this model does not
 --length_penalty=2 -> --length_penalty: this model does not
 --no_repeat_ngram=2 -> --no_repeat_ngram: this model does not
 --banned={words} -> --banned: this model does not

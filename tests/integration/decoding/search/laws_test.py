@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, PAD_ID
+from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.decoding.search import extension
 from nmt_zoo.decoding.search.beam_search import make_search
 from nmt_zoo.decoding.search.types import SearchOptions, SentenceOptions
@@ -72,15 +72,3 @@ def test_what_is_required_is_found_once_and_costs_nothing_where_the_plain_beam_h
                 met += 1
                 assert found.scores[row, 0] >= plain.scores[row, k] - 1e-5
     assert met > 20
-
-
-@pytest.mark.parametrize("beta", [0.5, 3.0])
-def test_coverage_ranks_what_the_plain_beam_finds(beta):
-    plain, found = search(), search(coverage_penalty=beta, n_best=1)
-    before = np.pad(plain.ids, [[0, 0], [0, 0], [1, 0]], constant_values=BOS_ID)
-    attended = np.where(before[:, :, :-1] * (plain.ids != PAD_ID) > 0, before[:, :, :-1] / 20, 0)
-    attended = np.where(plain.ids != PAD_ID, attended, 0).sum(axis=2)
-    scores = plain.scores + beta * np.log(np.clip(attended, 1e-9, 1))
-    best = np.where(plain.finished, scores, -np.inf).max(axis=1)
-    assert (found.scores[:, 0] >= best - 1e-4).all()
-    assert (np.abs(found.scores[:, 0] - best) < 1e-4).mean() > 0.9

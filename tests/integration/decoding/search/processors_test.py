@@ -27,12 +27,6 @@ def test_a_token_that_would_repeat_an_ngram_is_impossible(n, length):
             assert found[row, token] == np.float32(expected)
 
 
-def test_coverage_is_the_sum_of_logarithms_over_words():
-    attended = np.array([[0.5, 2.0, 1.0], [1.0, 0.0, 3.0]], np.float32)
-    found = processors.Coverage(None, 1.0).penalty(attended).numpy()
-    np.testing.assert_allclose(found, [np.log(0.5), np.log(1e-9)], rtol=1e-5)
-
-
 def shares(log_probs, temperature, top_k, top_p):
     """Returns the probabilities of draws by their definition."""
     order = np.argsort(-log_probs, kind="stable")[: top_k or None]

@@ -56,29 +56,26 @@ def bodies(longest):
 
 
 def steps(model, source, targets):
-    """Scores targets step by step: log-probabilities `[n, T, V]` and attention `[n, T, S]`."""
+    """Scores targets step by step: log-probabilities `[n, T, V]`."""
     ids = tf.ragged.constant(targets, tf.int32).to_tensor(PAD_ID)
     context = model.encode(tf.repeat([source], len(targets), axis=0))
     state, tokens, found = model.initial_state(context), tf.fill([len(targets)], BOS), []
     for step in range(ids.shape[1]):
         output = model.decode_step(tokens, tf.constant(step), state, context)
         log_probs = output.logits - model.log_normaliser(output.logits)
-        found.append((log_probs.numpy(), output.attention.numpy()))
+        found.append(log_probs.numpy())
         tokens, state = ids[:, step], output.state
-    return [np.stack(arrays, axis=1) for arrays in zip(*found, strict=True)]
+    return np.stack(found, axis=1)
 
 
-def scored(model, source, targets, alpha, coverage=0.0):
+def scored(model, source, targets, alpha):
     """Returns (score, target) of every target, the best first."""
-    log_probs, attention = steps(model, source, targets)
+    log_probs = steps(model, source, targets)
     found = []
     for row, target in enumerate(targets):
         length = len(target)
         total = log_probs[row, range(length), target].sum()
-        score = total / float(length_normaliser(length, alpha))
-        attended = attention[row, :length, : len(source) - 1].sum(axis=0)
-        score += coverage * np.log(np.minimum(attended, 1.0)).sum()
-        found.append((score, tuple(target)))
+        found.append((total / float(length_normaliser(length, alpha)), tuple(target)))
     return sorted(found)[::-1]
 
 
@@ -114,19 +111,17 @@ def repeats(target, n):
     return len(set(ngrams)) < len(ngrams)
 
 
-@pytest.mark.parametrize(("reward", "by_length"), [(-0.7, True), (1.5, False)])
-def test_rewards_and_division_by_the_length_rank_every_translation(model, reward, by_length):
+def test_division_by_the_length_ranks_every_translation(model):
     alpha, source = 0.8, SOURCES[0]
-    options = {"word_reward": reward, "divide_by_length": by_length, "length_penalty": alpha}
+    options = {"divide_by_length": True, "length_penalty": alpha}
     (found,) = search(model, [Sentence(source)], **options)
     targets = [(*body, EOS_ID) for body in bodies(LIMIT - 1)]
-    log_probs, _ = steps(model, source, targets)
+    log_probs = steps(model, source, targets)
     expected = []
     for row, target in enumerate(targets):
         length = len(target)
         total = log_probs[row, range(length), target].sum()
-        divisor = length**alpha if by_length else ((5 + length) / 6) ** alpha
-        expected.append(((total + reward * (length - 1)) / divisor, total, target))
+        expected.append((total / length**alpha, total, target))
     expected.sort(reverse=True)
     assert finished(found)[0] == [target for *_, target in expected[: len(finished(found)[0])]]
     for column, values in enumerate((found.scores, found.log_probs)):
@@ -152,13 +147,11 @@ REQUESTS = {
     "required": asks(
         lambda t, s: has(t, (5, 5)) and has(t, (4,)), (), ([5, 5], [4]), max_length_extra=2
     ),
-    "coverage": asks(lambda t, s: True, coverage_penalty=0.5),
     "all": asks(
         lambda t, s: t[0] == 5 and has(t, (4, 4)) and not repeats(t, 3) and len(t) >= len(s),
         (5,),
         ([4, 4],),
-        **{"min_length_factor": 1.0, "no_repeat_ngram": 3},
-        **{"coverage_penalty": 0.2, "max_length_extra": 2},
+        **{"min_length_factor": 1.0, "no_repeat_ngram": 3, "max_length_extra": 2},
     ),
 }
 
@@ -183,7 +176,7 @@ def test_a_full_width_finds_the_best_of_all_allowed_translations(model, name):
             every = [target for target in every if is_allowed(target, source)]
         elif name == "all":
             every = [t for t in every if not repeats(t, 3) and len(t) >= min(len(source), limit)]
-        expected = scored(model, source, every, 0.6, options.get("coverage_penalty", 0.0))
+        expected = scored(model, source, every, 0.6)
         targets, scores = finished(hypotheses)
         assert targets == [target for _, target in expected]
         np.testing.assert_allclose(scores, [s for s, _ in expected], rtol=1e-4, atol=1e-5)
