@@ -77,12 +77,9 @@ class Attention:
         attention from translation to source by which `TrainedModel.align` links words.
         Raises UserError: no such kind, layer, head or file ending, or the file cannot be written.
         """
-        try:
-            tokens = self.source_tokens, self.target_tokens
-            usual = {"name": self.model, "texts": self.texts, "alignment": self.alignment}
-            save_attention(self.maps, *tokens, path, **usual | drawing)
-        except ValueError as error:
-            raise UserError(str(error)) from None
+        tokens = self.source_tokens, self.target_tokens
+        usual = {"name": self.model, "texts": self.texts, "alignment": self.alignment}
+        save_attention(self.maps, *tokens, path, **usual | drawing)
 
     def __repr__(self) -> str:
         return f"<attention of {self.model}: {self.texts[1]!r} to {self.texts[0]!r}>"
@@ -240,10 +237,7 @@ class TrainedModel:
         """
         from matplotlib.figure import Figure
 
-        try:
-            ending = figures.check_path(path)
-        except ValueError as error:
-            raise UserError(str(error)) from None
+        ending = figures.check_path(path)
         runs = {str(d.path): read_records(d.metrics_path) for d in self._directories}
         with figures.style([*runs], ending):
             figure = Figure(figsize=(9, 3.6), layout="constrained")

@@ -8,15 +8,13 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from absl import app, flags, logging
 
 from nmt_zoo.command_line.flag_values import Arguments, defined, parse, read, shortened
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import check_writable
-from nmt_zoo.decoding.pictures.figures import check_path
 
 # Flags whose lower values need less memory.
 _LOWERED = ("max_tokens_per_batch", "batch_size", "max_lines", "beam_size")
@@ -220,26 +218,3 @@ def _report_lost(stream):
     if stream.error and not isinstance(stream.error, BrokenPipeError):
         reason = stream.error.strerror or stream.error
         print(f"standard output: not everything could be written ({reason})", file=sys.stderr)
-
-
-def check_picture(flag: str, path: str, others: Iterable[str] = ()) -> None:
-    """Raises `UserError` if no picture can be written to a path; call this before long work.
-
-    `flag` gives the path; `others` are endings by which it asks for something else than a picture.
-    """
-    try:
-        check_path(path)
-    except ValueError as error:
-        more = f"; names of other files in {', '.join(others)}" if others else ""
-        raise UserError(f"--{flag}={path}: {error}{more}") from None
-    check_writable(path)
-
-
-@contextlib.contextmanager
-def picture(flag: str, path: str) -> Iterator[None]:
-    """Prints that the `with` block wrote a picture; its `ValueError` becomes a `UserError`."""
-    try:
-        yield
-    except ValueError as error:
-        raise UserError(f"--{flag}={path}: {error}") from None
-    print(f"wrote {path}")

@@ -40,6 +40,7 @@ from nmt_zoo.decoding.explorer.sentence import (
     write_page,
     write_pages,
 )
+from nmt_zoo.decoding.pictures import figures
 from nmt_zoo.decoding.pictures.architecture_pictures import (
     origin_of,
     save_architecture,
@@ -227,24 +228,23 @@ def translated(flags: Arguments, model: Any, tokenizer: Any, config: dict[str, A
 def draw_attention(flags: Arguments) -> None:
     """Draws the attention between a sentence and its translation; translates it if needed."""
     path = one_model_dir(flags)
-    console.check_picture("output", flags.output, (".html",))
+    figures.check_path(flags.output)
     gold = gold_of(flags)
     model, tokenizer, config, name = load(flags, path, checks=True)
     ids, tokens, texts = translated(flags, model, tokenizer, config)
     maps = maps_of(model, *ids)
     if gold:
         maps, tokens = word_maps(maps, tokenizer, texts)
-    with console.picture("output", flags.output):
-        merges = flags.merge_subwords and gold is None
-        look = {"merge_subwords": merges, "gold": gold, "name": name, "texts": texts}
-        look |= chosen_map(flags) | {"alignment": model.alignment}
-        save_attention(maps, *tokens, flags.output, **look)
+    merges = flags.merge_subwords and gold is None
+    look = {"merge_subwords": merges, "gold": gold, "name": name, "texts": texts}
+    look |= chosen_map(flags) | {"alignment": model.alignment}
+    save_attention(maps, *tokens, flags.output, **look)
 
 
 def draw_tree(flags: Arguments) -> None:
     """Draws the phrases or rules that a translation of a sentence is made of."""
     path = one_model_dir(flags)
-    console.check_picture("output", flags.output)
+    figures.check_path(flags.output)
     model, tokenizer, config, name = load(flags, path)
     if not model.decoder_class:
         raise UserError(
@@ -256,8 +256,7 @@ def draw_tree(flags: Arguments) -> None:
     if derivation is None:
         raise UserError("--target: it is empty, or far too long or too short for the source")
     words = [side[:-1] for side in tokens]
-    with console.picture("output", flags.output):
-        save_tree(derivation.phrases, *words, flags.output, title=f"{name}: {texts[1]}")
+    save_tree(derivation.phrases, *words, flags.output, title=f"{name}: {texts[1]}")
 
 
 def load_explorers(flags: Arguments) -> list[SentenceExplorer]:
@@ -289,7 +288,6 @@ def explore_sentence(flags: Arguments) -> None:
     if not flags.target:
         console.write_result(*(model["target"]["text"] for model in models))
     write_page(flags.output, models, first_view(flags))
-    print(f"wrote {flags.output}")
 
 
 def explore_text(flags: Arguments) -> None:
@@ -345,12 +343,9 @@ def print_heads(flags: Arguments) -> None:
 def draw_architecture(flags: Arguments) -> None:
     """Draws the parts of a preset, or of the model of a directory."""
     name, presets = flags.architecture, [*models.preset_names(), *models.LANGUAGE_MODELS]
-    console.check_picture("output", flags.output)
+    figures.check_path(flags.output)
     if name in presets:
-        settings = parse_settings(flags.set, name)
-        with console.picture("output", flags.output):
-            save_preset(name, settings, flags.output)
-        return
+        return save_preset(name, parse_settings(flags.set, name), flags.output)
     if not Path(name).is_dir():
         raise UserError(
             f"--architecture={shortened(name)}: there is no such directory or model; expected one "
@@ -360,10 +355,9 @@ def draw_architecture(flags: Arguments) -> None:
         raise UserError(f"--set needs a preset, found --architecture={name}, a trained model")
     directory = ModelDirectory(name)
     model, preset = directory.new_model(), directory.config()["model"]
-    with console.picture("output", flags.output):
-        save_architecture(
-            describe(model), flags.output, title=f"{preset} of {name}", notes=[origin_of(preset)]
-        )
+    save_architecture(
+        describe(model), flags.output, title=f"{preset} of {name}", notes=[origin_of(preset)]
+    )
 
 
 def main(flags: Arguments) -> int:
@@ -371,18 +365,20 @@ def main(flags: Arguments) -> int:
     chosen_map(flags)
     flags.check()
     process.start_tensorflow()
-    if flags.architecture:
-        draw_architecture(flags)
-    elif flags.heads:
+    if flags.heads:
         print_heads(flags)
-    elif flags.attention == "tree":
-        draw_tree(flags)
-    elif flags.input:
+    elif flags.input and not flags.architecture:
         explore_text(flags)
-    elif flags.output.lower().endswith(".html"):
-        explore_sentence(flags)
     else:
-        draw_attention(flags)
+        if flags.architecture:
+            draw_architecture(flags)
+        elif flags.attention == "tree":
+            draw_tree(flags)
+        elif flags.output.lower().endswith(".html"):
+            explore_sentence(flags)
+        else:
+            draw_attention(flags)
+        print(f"wrote {flags.output}")
     return 0
 
 

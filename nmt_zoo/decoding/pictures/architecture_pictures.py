@@ -48,8 +48,8 @@ def save_architecture(
         path: ends in .png, .svg or .pdf.
         title: name of the model.
         notes: lines below the title.
-    Raises ValueError: the file ending is unknown, or a .png would be too large.
-    Raises UserError: the file cannot be written.
+    Raises UserError: the file ending is unknown, a .png would be too large, or the file cannot be
+    written.
 
     Example:
         >>> save_architecture(describe(create("ibm1", 90, 90)), "ibm1.svg", title="ibm1")

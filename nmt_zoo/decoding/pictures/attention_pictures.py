@@ -75,9 +75,9 @@ def save_attention(
     have it; those of over 40 characters are shortened. `path` ends in .png, .svg or .pdf; `drawing`
     has fields of `Drawing`, such as `head="all"`.
 
-    Raises ValueError: the file ending, kind, layer or head is unknown; weights do not fit the
-    tokens; gold links lie outside of the sentences, or the kind is not "cross"; a .png would be too
-    large. Raises UserError: the file cannot be written.
+    Raises UserError: the file ending, kind, layer or head is unknown; gold links lie outside of the
+    sentences, or the kind is not "cross"; a .png would be too large; the file cannot be written.
+    Raises ValueError: weights do not fit the tokens.
 
     Example:
         >>> weights = np.eye(3)[None]
@@ -134,17 +134,17 @@ def check_choice(
     for flag, value, choice in (("layer", layer, (layer, "all")), ("head", head, (layer, head))):
         try:
             _select(maps, kind, *choice)
-        except ValueError as error:
+        except UserError as error:
             raise UserError(f"--{flag}={value}: {error}") from None
 
 
 def _select(maps, kind, layer, head, alignment=None):
     """Returns layer from 1 -> weights `[H, rows, columns]`, the layers to draw, and the heads."""
     if kind not in KINDS:
-        raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(KINDS)}")
+        raise UserError(f"unknown kind {kind!r}; the kinds are {', '.join(KINDS)}")
     names = layers_by_kind(maps).get(kind)
     if not names:
-        raise ValueError(f"there are no {kind!r} maps, only: {', '.join(maps) or 'none'}")
+        raise UserError(f"there are no {kind!r} maps, only: {', '.join(maps) or 'none'}")
     layers = {number: np.asarray(maps[name], np.float32) for number, name in names.items()}
     usual = alignment if alignment and kind == "cross" else ([*layers][-2:][0], "mean")
     if head is None:
@@ -161,7 +161,7 @@ def _chosen(what, numbers, choice):
         return numbers
     if choice not in numbers:
         more = ", or 'mean'" * (what == "head")
-        raise ValueError(
+        raise UserError(
             f"there is no {what} {choice!r}; {what}s: {', '.join(map(str, numbers))}{more}"
         )
     return [choice]
@@ -220,10 +220,10 @@ def _frames(gold: GoldAlignment | None, kind: str, sizes: tuple[int, int]) -> di
     if gold is None:
         return {}
     if kind != "cross":
-        raise ValueError(f"gold links are of source and target; {kind!r} maps have only one")
+        raise UserError(f"gold links are of source and target; {kind!r} maps have only one")
     for link in gold.possible:
         if not all(0 <= position < size for position, size in zip(link, sizes, strict=True)):
-            raise ValueError(f"gold link {link} is outside of {sizes} source and target tokens")
+            raise UserError(f"gold link {link} is outside of {sizes} source and target tokens")
     return {"sure": sorted(gold.sure), "possible": sorted(gold.possible - gold.sure)}
 
 

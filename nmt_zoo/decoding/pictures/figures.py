@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmt_zoo.common.files import atomic_path
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import atomic_path, check_writable
 
 # No date and no version: the same input gives the same bytes.
 _METADATA = {
@@ -166,25 +167,29 @@ def _say_once(line: str) -> None:
 
 
 def check_path(path: str | os.PathLike) -> str:
-    """Returns the file ending; raises `ValueError` if it is not a picture's."""
-    path = Path(path)
-    ending = path.suffix.lower()
+    """Returns the file ending; raises `UserError` if no picture can be written there."""
+    ending = Path(path).suffix.lower()
     if ending not in _METADATA:
-        raise ValueError(f"a picture's name must end in {', '.join(_METADATA)}")
+        raise UserError(
+            f"{path}: a picture's name must end in {', '.join(_METADATA)}; of a page of attention, "
+            "in .html"
+        )
+    check_writable(path)
     return ending
 
 
 def check_size(size: Sequence[float], ending: str, dpi: float) -> float:
     """Returns the dots per inch, at most `dpi`, of a picture of a size in inches.
 
-    Raises ValueError if the picture is too large for a legible .png.
+    Raises UserError: the picture is too large for a legible .png.
     """
     if ending != ".png":
         return dpi
     dpi = min(dpi, math.sqrt(_MAX_PIXELS / float(np.prod(size))))
     if dpi < _MIN_DPI:
-        raise ValueError(
-            "too large for a legible .png; draw one layer or one head, or write an .svg or .pdf"
+        raise UserError(
+            "the picture is too large for a legible .png; draw one layer or one head, or write an "
+            ".svg or .pdf"
         )
     return dpi
 

@@ -45,8 +45,8 @@ def save_tree(
         source_words, target_words: the words that the phrases number.
         path: ends in .png, .svg or .pdf.
         title: text above the picture, which a key follows.
-    Raises ValueError: the file ending is unknown, or a .png would be too large.
-    Raises UserError: the file cannot be written.
+    Raises UserError: the file ending is unknown, a .png would be too large, or the file cannot be
+    written.
 
     Example:
         >>> save_tree([Phrase([0, 1], [0, 1], [(0, 0), (1, 1)])], ["ein", "Haus"],

@@ -58,7 +58,7 @@ BAD_FLAGS = {
         "--layer=0": "--layer=0: expected a number, counted from 1, or all",
         "--source=A dog \udcff": "expected a text in UTF-8",
         "--head=0": "--head=0: expected a number, counted from 1, or mean",
-        "--output=x.txt": "--output=x.txt: a picture's name must end in .png, .svg, .pdf",
+        "--output=x.txt": "x.txt: a picture's name must end in .png, .svg, .pdf",
         "--output=": "--output=: expected a text",
     },
     "align": {

@@ -154,7 +154,7 @@ def test_self_attention_has_one_text_on_both_sides(tmp_path, kind):
 
 def test_unknown_endings_are_refused(tmp_path):
     for path in ("a.jpg", "a", "a.png.gz"):
-        with pytest.raises(ValueError, match=r"\.png, \.svg, \.pdf"):
+        with pytest.raises(UserError, match=r"\.png, \.svg, \.pdf"):
             save_attention(transformer_maps(), SOURCE, TARGET, tmp_path / path)
     assert list(tmp_path.iterdir()) == []
 
@@ -187,7 +187,7 @@ SHAPES = [(3, 8, 7), (3, 7, 9), (7, 8), (1, 3, 7, 8), (0, 7, 8)]
     ],
 )
 def test_what_cannot_be_drawn_is_refused_with_what_there_is(tmp_path, maps, options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((UserError, ValueError), match=message):
         draw_svg(tmp_path, maps, **options)
 
 
@@ -337,7 +337,7 @@ def test_a_png_that_would_be_huge_is_drawn_coarser_as_long_as_it_is_legible(tmp_
     width, height = png_size(tmp_path / "a.png")
     assert 150_000 < width * height <= 200_000
     monkeypatch.setattr(figures, "_MAX_PIXELS", 10_000)
-    with pytest.raises(ValueError, match="too large"):
+    with pytest.raises(UserError, match="too large"):
         save_attention(maps, SOURCE, TARGET, tmp_path / "b.png")
     assert not (tmp_path / "b.png").exists()
     save_attention(maps, SOURCE, TARGET, tmp_path / "a.pdf")
@@ -387,6 +387,6 @@ def test_every_link_has_a_frame_on_every_panel_and_one_in_the_key(tmp_path):
 )
 def test_links_that_cannot_be_marked_are_refused(tmp_path, links, options, message):
     maps = {**MAPS, "encoder/0/self": np.full((1, 4, 4), 0.25)}
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(UserError, match=message):
         save_attention(maps, *PAIR, tmp_path / "a.svg", gold=parse_gold(links, "gold"), **options)
     assert not list(tmp_path.iterdir())
