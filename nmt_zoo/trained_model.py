@@ -24,7 +24,7 @@ from nmt_zoo.decoding.pictures import figures
 from nmt_zoo.decoding.pictures.attention_pictures import save_attention
 from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.decoding.search.requests import FILES, OPTIONS
-from nmt_zoo.decoding.text.line_warnings import TranslationWarnings
+from nmt_zoo.decoding.text.line_warnings import LineWarnings
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.model_directory.combined_models import load_models
 from nmt_zoo.model_directory.directory import model_directories
@@ -145,11 +145,11 @@ class TrainedModel:
         for number, best in enumerate(hypotheses, start=1):
             if best.problem:
                 raise UserError(f"line {number} cannot be translated: {best.problem}")
-        noted = TranslationWarnings(
-            translator.options.max_input_tokens,
-            self.config["options"]["max_length"],
-            training_text=self._training_text,
-            split=translator.in_sentences,
+        noted = LineWarnings(
+            self._training_text,
+            translator.in_sentences,
+            max_input_tokens=translator.options.max_input_tokens,
+            max_length=self.config["options"]["max_length"],
         )
         ids = translator.tokenizer.source.encode(lines)
         noted.add([translator.divided(line)[-1] for line in lines], ids, zip(hypotheses))

@@ -55,7 +55,7 @@ from nmt_zoo.decoding.search.requests import FILES, OPTIONS, check_requests, nam
 from nmt_zoo.decoding.search.types import ALWAYS, COMPILE
 from nmt_zoo.decoding.text import formats
 from nmt_zoo.decoding.text.finished import file_facts
-from nmt_zoo.decoding.text.line_warnings import TranslationWarnings
+from nmt_zoo.decoding.text.line_warnings import LineWarnings
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.decoding.text.whole_texts import (
     Output,
@@ -532,13 +532,13 @@ def translate(
     if text.references:  # Read before the work, in case it is damaged.
         training = [directory.summary() for directory in models.directories]
         training = training[0] if len(training) == 1 else training
-    reported = TranslationWarnings(
-        args.max_input_tokens,
-        models.config["options"]["max_length"],
-        args.n_best,
-        unknowns is not None,
-        training_text=training_text,
-        split=translator.in_sentences,
+    reported = LineWarnings(
+        training_text,
+        translator.in_sentences,
+        max_input_tokens=args.max_input_tokens,
+        max_length=models.config["options"]["max_length"],
+        n_best=args.n_best,
+        replaces_unknowns=unknowns is not None,
     )
     began = time.monotonic()
     outputs, num_used = translate_text(

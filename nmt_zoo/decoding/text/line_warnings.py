@@ -2,8 +2,8 @@
 
 import collections
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
+from nmt_zoo.configuration.options import MAX_INPUT_TOKENS
 from nmt_zoo.decoding.text.formats import BARS, ESCAPED
 from nmt_zoo.decoding.text.splitting import sentences
 from nmt_zoo.decoding.text.training_text import UNKNOWN, TrainingText
@@ -21,86 +21,34 @@ LOOP = "translations that repeat words again and again, such as {}"
 
 
 class LineWarnings:
-    """Counts lines and translations that are unusual as texts, and notes the first of each kind.
+    """Counts lines and translations that are unusual, and notes the first of each kind.
 
     `training_text` is None if the model has no record of it. `split`, of a line and its number,
-    returns the sentences that were translated each by itself, or only the line.
-    """
-
-    def __init__(
-        self,
-        training_text: TrainingText | None = None,
-        split: Callable[[str, int], list[str]] = lambda line, number: [line],
-    ) -> None:
-        self._training_text, self._split = training_text, split
-        self._num_lines = self._num_taken = 0  # Lines; those of which `take` has returned warnings.
-        self._noted: dict[str, tuple[str, list[int]]] = {}  # Kind -> warning, numbers of lines.
-
-    def add_text(self, line: str, translation: str, is_unknown: bool = False) -> bool:
-        """Adds the next line; returns whether each of its sentences was translated by itself.
-
-        `translation` is "" if it was not translated; `is_unknown` is True if the vocabulary has
-        none of its words.
-        """
-        self._num_lines += 1
-        like, kind, example = self._training_text, UNKNOWN, ""
-        if not is_unknown:
-            kind, example = like.unlike(line, translation) if like else ("", "")
-        if kind:
-            self._note(kind, example)
-        is_split = len(self._split(line, self._num_lines)) > 1
-        if is_split:
-            self._note(IN_PARTS)
-        elif like and len(sentences(line)) > like.most_sentences:
-            self._note(SEVERAL)
-        if repeated := loop(translation, line):
-            self._note(LOOP, repr(repeated))
-        return is_split
-
-    def _note(self, kind, example=""):
-        """Counts the last line as one of a kind, in which "{}" stands for an example."""
-        _, numbers = self._noted.setdefault(kind, (kind.replace("{}", example), []))
-        numbers.append(self._num_lines)
-
-    def __iter__(self) -> Iterator[str]:
-        """Yields a line of text for each kind of line that occurred."""
-        for warning, numbers in self._noted.values():
-            which = ", ".join(f"{number:,}" for number in numbers[:_MOST_NUMBERS])
-            which += ", ..." * (len(numbers) > _MOST_NUMBERS)
-            share = f"{len(numbers):,} of {self._num_lines - self._num_taken:,}"
-            yield f"{warning}: {share} (line{'s' * (len(numbers) > 1)} {which})"
-
-    def take(self) -> list[str]:
-        """Returns the warnings about the lines since the last call."""
-        warnings = [*self]
-        self._num_taken, self._noted = self._num_lines, {}
-        return warnings
-
-
-class TranslationWarnings(LineWarnings):
-    """Counts lines that are empty, long, cut, untranslated or unusual.
-
-    `max_length` is the longest source sentence in training, in tokens with `</s>`; `n_best` the
-    number of translations that were asked for; `replaces_unknowns` whether UNK is replaced. `text`
-    has arguments of `LineWarnings`.
+    returns the sentences that were translated each by itself, or only the line. The others are for
+    `add`: `max_length` is the longest source sentence in training, in tokens with `</s>`; `n_best`
+    the number of translations that were asked for; `replaces_unknowns` whether UNK is replaced.
 
     Example:
-        warnings = TranslationWarnings(1024, 256)
+        warnings = LineWarnings(max_length=256)
         warnings.add(["one dog"], [[5, 6, 3]], [[translation]])
         print(*warnings, sep="\\n")
     """
 
     def __init__(
         self,
-        max_input_tokens: int,
-        max_length: int,
+        training_text: TrainingText | None = None,
+        split: Callable[[str, int], list[str]] = lambda line, number: [line],
+        *,
+        max_input_tokens: int = MAX_INPUT_TOKENS,
+        max_length: int = MAX_INPUT_TOKENS,
         n_best: int = 1,
         replaces_unknowns: bool = False,
-        **text: Any,
     ) -> None:
-        super().__init__(**text)
+        self._training_text, self._split = training_text, split
         self._most_tokens, self._max_length = max_input_tokens, max_length
         self._n_best, self._replaces_unknowns = n_best, replaces_unknowns
+        self._num_lines = self._num_taken = 0  # Lines; those of which `take` has returned warnings.
+        self._noted: dict[str, tuple[str, list[int]]] = {}  # Kind -> warning, numbers of lines.
 
     def add(
         self,
@@ -146,6 +94,46 @@ class TranslationWarnings(LineWarnings):
             self._note("empty translations of lines that are not empty")
         if BARS in best.text and self._n_best > 1:
             self._note(f"translations with {BARS}, written as {ESCAPED}")
+
+    def add_text(self, line: str, translation: str, is_unknown: bool = False) -> bool:
+        """Adds the next line; returns whether each of its sentences was translated by itself.
+
+        `translation` is "" if it was not translated; `is_unknown` is True if the vocabulary has
+        none of its words.
+        """
+        self._num_lines += 1
+        like, kind, example = self._training_text, UNKNOWN, ""
+        if not is_unknown:
+            kind, example = like.unlike(line, translation) if like else ("", "")
+        if kind:
+            self._note(kind, example)
+        is_split = len(self._split(line, self._num_lines)) > 1
+        if is_split:
+            self._note(IN_PARTS)
+        elif like and len(sentences(line)) > like.most_sentences:
+            self._note(SEVERAL)
+        if repeated := loop(translation, line):
+            self._note(LOOP, repr(repeated))
+        return is_split
+
+    def _note(self, kind, example=""):
+        """Counts the last line as one of a kind, in which "{}" stands for an example."""
+        _, numbers = self._noted.setdefault(kind, (kind.replace("{}", example), []))
+        numbers.append(self._num_lines)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yields a line of text for each kind of line that occurred."""
+        for warning, numbers in self._noted.values():
+            which = ", ".join(f"{number:,}" for number in numbers[:_MOST_NUMBERS])
+            which += ", ..." * (len(numbers) > _MOST_NUMBERS)
+            share = f"{len(numbers):,} of {self._num_lines - self._num_taken:,}"
+            yield f"{warning}: {share} (line{'s' * (len(numbers) > 1)} {which})"
+
+    def take(self) -> list[str]:
+        """Returns the warnings about the lines since the last call."""
+        warnings = [*self]
+        self._num_taken, self._noted = self._num_lines, {}
+        return warnings
 
 
 def loop(text: str, source: str) -> str:

@@ -7,8 +7,6 @@ from collections.abc import Callable
 # Stops before white space: of European scripts, of Indian, Arabic, Armenian, Ethiopic, Khmer and
 # Burmese ones. Chinese and Japanese stops need no white space. The end of the line does not match.
 _MARKS, _WIDE = ".!?…।॥؟۔։።፧។။", "。！？｡"
-_SENTENCE_END = re.compile(rf"[{_MARKS}][\"'»”’)\]]*(?=\s)|[{_WIDE}][」』”’）]*(?=[^」』”’）])")
-# The same for `sentences`: only the stop, so that the text around it can be looked at.
 # A run of stops is tried from its first one only: from each of them, long runs would take minutes.
 _STOP = re.compile(
     rf"(?<![{_MARKS}])[{_MARKS}]+[\"'»”’)\]]*(?=\s+(\S))|"
@@ -86,10 +84,7 @@ def split_line(line: str, fits: Callable[[str], bool]) -> list[str]:
         >>> split_line("A dog. A cat and another cat.", lambda text: len(text) < 15)
         ['A dog.', 'A cat and', 'another cat.']
     """
-    ends = [match.end() for match in _SENTENCE_END.finditer(line)]
-    bounds = [0, *ends, len(line)]
-    sentences = [line[i:j] for i, j in itertools.pairwise(bounds)]
-    return [part for sentence in sentences for part in _halved(sentence.strip(), fits)]
+    return [part for sentence in sentences(line) for part in _halved(sentence.strip(), fits)]
 
 
 def _halved(text, fits):

@@ -11,7 +11,7 @@ from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.input_text import InputText, windows
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.decoding.text.finished import FinishedLines
-from nmt_zoo.decoding.text.line_warnings import TranslationWarnings
+from nmt_zoo.decoding.text.line_warnings import LineWarnings
 from nmt_zoo.decoding.translator import Translation, Translator
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def translate_text(
     *,
     n_best: int,
     formatted: Callable,
-    warnings: TranslationWarnings,
+    warnings: LineWarnings,
 ) -> tuple[list[str], int]:
     """Translates a text; translations for a file are kept until all are done.
 

@@ -1,7 +1,7 @@
-"""TranslationWarnings that are printed about translations."""
+"""Warnings that are printed about translations."""
 
 from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID
-from nmt_zoo.decoding.text.line_warnings import TranslationWarnings
+from nmt_zoo.decoding.text.line_warnings import LineWarnings
 from nmt_zoo.decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translation
 
 FINE = Translation("gut", -1.0, -2.0, True, [5, 3])
@@ -11,7 +11,7 @@ WORDS = ["word"] * 3_000
 
 
 def said(best, lengths):
-    warnings = TranslationWarnings(max_input_tokens=1000, max_length=20)
+    warnings = LineWarnings(max_input_tokens=1000, max_length=20)
     for half in (slice(0, 3), slice(3, None)):  # Lines come in windows.
         ids = [[5] * n for n in lengths[half]]
         warnings.add(WORDS[: len(ids)], ids, [[one] for one in best[half]])
@@ -49,7 +49,7 @@ def test_of_many_lines_the_first_are_numbered():
 
 
 def test_lines_with_fewer_translations_than_asked_for_are_numbered():
-    warnings = TranslationWarnings(max_input_tokens=1000, max_length=20, n_best=2)
+    warnings = LineWarnings(max_input_tokens=1000, max_length=20, n_best=2)
     warnings.add(WORDS[:3], [[5, 3], [5, 6, 3], [3]], [[FINE, FINE], [FINE], [EMPTY]])
     assert next(iter(warnings)) == (
         "lines with fewer than 2 different translations (see --beam_size; equal draws of --sample "
@@ -58,7 +58,7 @@ def test_lines_with_fewer_translations_than_asked_for_are_numbered():
 
 
 def test_lines_in_parts_are_not_numbered_as_lines_for_which_the_beam_is_too_small():
-    warnings = TranslationWarnings(max_input_tokens=4, max_length=20, n_best=2)
+    warnings = LineWarnings(max_input_tokens=4, max_length=20, n_best=2)
     warnings.add(WORDS[:2], [[5, 3], [5] * 5], [[FINE, FINE], [FINE]])
     assert [*warnings] == [
         "lines of more than 4 tokens, translated in parts, with one translation each: 1 of 2 "
@@ -69,9 +69,7 @@ def test_lines_in_parts_are_not_numbered_as_lines_for_which_the_beam_is_too_smal
 def test_lines_without_a_known_word_are_numbered_unless_unknown_words_are_replaced():
     sources = [[UNK_ID, 5, 3], [UNK_ID, UNK_ID, 3], [3]]
     for replaces in (False, True):
-        warnings = TranslationWarnings(
-            max_input_tokens=1000, max_length=20, replaces_unknowns=replaces
-        )
+        warnings = LineWarnings(max_input_tokens=1000, max_length=20, replaces_unknowns=replaces)
         warnings.add(WORDS[:3], sources, [[FINE], [FINE], [EMPTY]])
         expected = (
             "lines without a word that the model knows; their translations mean nothing: 1 of 3 "

@@ -11,7 +11,7 @@ def test_lines_are_split_at_sentences_then_at_spaces_then_anywhere():
     assert split(" a bb  ccc dddd ", 7) == ["a bb", "ccc", "dddd"]
     assert split("x" * 10, 3) == ["xx", "xxx", "xx", "xxx"]
     assert split("abc", 0) == ["a", "b", "c"]
-    assert split("... ... ...", 99) == ["...", "...", "..."]
+    assert split("Dr. Smith ran. ... He fell.", 12) == ["Dr. Smith", "ran. ...", "He fell."]
 
 
 def test_a_long_run_of_stops_takes_no_longer_than_other_text():

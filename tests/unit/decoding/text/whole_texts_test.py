@@ -16,7 +16,7 @@ from nmt_zoo.decoding.alignment.aligner import Aligner
 from nmt_zoo.decoding.alignment.subword_merging import word_weights
 from nmt_zoo.decoding.text import formats
 from nmt_zoo.decoding.text.finished import FinishedLines
-from nmt_zoo.decoding.text.line_warnings import TranslationWarnings
+from nmt_zoo.decoding.text.line_warnings import LineWarnings
 from nmt_zoo.decoding.text.whole_texts import Output, translate_text, translations
 from nmt_zoo.decoding.translator import TOO_LONG, Translation, Translator
 from tests.integration.models.contract_test import randomised
@@ -122,7 +122,7 @@ def test_only_a_text_that_begins_with_many_unknown_lines_is_refused():
     translator = Translator.of(Echo(len(words.source)), words, beam_size=1)
 
     def translated(lines, size=None):
-        warnings, written = TranslationWarnings(60, 60, 1, False), []
+        warnings, written = LineWarnings(max_input_tokens=60, max_length=60), []
         text = InputText(reader(lines), "in.en", size)
         how = {"n_best": 1, "formatted": PLAIN, "warnings": warnings}
         translate_text(text, translator, Output("", written.extend, 1, {}, False), **how)
