@@ -36,7 +36,7 @@ from nmt_zoo.decoding.alignment.lexicons import lexicon_entries, write_lexicon
 from nmt_zoo.decoding.alignment.links import (
     AGREED,
     SYMMETRISATIONS,
-    read_directions,
+    read_alignments,
     read_gold,
     score_alignments,
     symmetrise,
@@ -296,8 +296,14 @@ def main(flags: Arguments) -> int:
             file=sys.stderr,
         )
     if flags.from_alignments:
-        directions = read_directions(flags.from_alignments, pairs=sizes)
-        sizes = sizes or [(None, None)] * len(directions[0])
+        directions = [read_alignments(path, pairs=sizes) for path in flags.from_alignments]
+        counts = [len(links) for links in directions]
+        if counts[0] != counts[-1]:
+            found = map("{} in {}".format, counts, flags.from_alignments)
+            raise UserError(
+                f"expected the same number of lines in both, found {' and '.join(found)}"
+            )
+        sizes = sizes or [(None, None)] * counts[0]
     gold = read_gold(flags.gold, pairs=sizes) if flags.gold else None
     if flags.from_alignments:
         records = {"from_alignments": flags.from_alignments}

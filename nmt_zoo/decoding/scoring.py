@@ -12,7 +12,7 @@ from nmt_zoo.configuration.options import LENGTH_PENALTY
 from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, UNK_ID
-from nmt_zoo.decoding.search.groups import MAX_SOURCE_WEIGHTS, in_halves
+from nmt_zoo.decoding.search.groups import MAX_SOURCE_WEIGHTS, in_graph, in_halves
 from nmt_zoo.decoding.search.types import length_normaliser, padded
 from nmt_zoo.decoding.translator import (
     EMPTY,
@@ -25,8 +25,6 @@ from nmt_zoo.decoding.translator import (
     untranslated,
 )
 from nmt_zoo.models.base import Searchable
-
-_IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 class TokenScores(NamedTuple):
@@ -56,7 +54,6 @@ def make_scorer(
         return score_all
     num_best = min(num_best, model.target_vocab_size)
 
-    @tf.function(input_signature=[_IDS, _IDS], autograph=False)
     def score(source_ids, target_ids):
         context = model.encode_to_score(source_ids, target_ids)
         batch_size, length = tf.unstack(tf.shape(target_ids))
@@ -87,7 +84,7 @@ def make_scorer(
         )
         return scores
 
-    return score
+    return in_graph(model, score)
 
 
 class Scorer:

@@ -9,8 +9,6 @@ import collections
 import math
 from collections.abc import Iterable, Sequence
 
-import tensorflow as tf
-
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.data_pipeline.text_form import normalised
@@ -19,8 +17,6 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID
 from nmt_zoo.decoding.search.groups import in_graph
 from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.models.base import TranslationModel
-
-_IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 def read_lexicon(path: str) -> dict[str, str]:
@@ -75,7 +71,7 @@ class UnknownReplacer:
         form = tokenizer.source.form
         self.lexicon = {normalised(word, form): text for word, text in (lexicon or {}).items()}
         self.counts = collections.Counter()
-        self._align = in_graph(model, model.align, [_IDS, _IDS])
+        self._align = in_graph(model, model.align)
 
     def texts(
         self, source_line: str, target_ids: Sequence[list[int]]

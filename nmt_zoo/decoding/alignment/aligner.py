@@ -28,7 +28,6 @@ from nmt_zoo.decoding.search.groups import in_graph
 from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.models.base import TranslationModel
 
-_IDS = tf.TensorSpec([None, None], tf.int32)
 # Largest cost of a batch. A sentence costs length x (length + 256), because attention is quadratic,
 # so a batch holds 960 sentences of 16 tokens, 200 of 64 or 10 of 512.
 MAX_COST = 1 << 22
@@ -164,7 +163,7 @@ class Aligner:
         self.name = name
         self.sizes = model.align_sizes
         align = model.align if layer is head is None else _attention(model, name, layer, head)
-        self._align = in_graph(model, align, [_IDS, _IDS])
+        self._align = in_graph(model, align)
 
     def links(
         self,

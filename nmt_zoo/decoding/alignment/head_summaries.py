@@ -40,7 +40,6 @@ from nmt_zoo.decoding.alignment.map_names import KINDS, layers_by_kind
 from nmt_zoo.decoding.search.groups import in_graph
 from nmt_zoo.models.base import TranslationModel
 
-_IDS = tf.TensorSpec([None, None], tf.int32)
 _PAIRS_AT_ONCE = 8192  # Pairs that are encoded, and sorted by length into batches, at once.
 _CELLS = 1 << 26  # Weights of a batch of several pairs: 256 MiB.
 _MOST_CELLS = 1 << 29  # Weights of a batch of one pair: 2 GiB.
@@ -122,7 +121,7 @@ class _Totals:
             sums = {name: _sums(kind, maps[name], *masks) for name, kind, _ in self.maps}
             return sums, {name: maps[name] for name in self.cross}
 
-        self._measure = in_graph(model, measure, [_IDS, _IDS])
+        self._measure = in_graph(model, measure)
 
     def add(self, text: Any, rows: Any, gold: Any) -> None:
         """Adds some pairs of an `EncodedText`; `gold` has the `GoldAlignment` of all its pairs."""
@@ -219,16 +218,10 @@ def table_of(heads: Sequence[Head]) -> list[str]:
             values = (head.entropy, head.distance, head.share, *(head.score or ()))
             shown = [str(head.layer), str(head.head), *(f"{value:.4f}" for value in values)]
             lines.append("  ".join(f"{value:>9}" for value in shown))
-    best = best_of(heads)
-    if best:
-        lines.append(f"aligns best: {best} (AER {best.score.aer:.4f})")
+    if scored := [(head.score.aer, head) for head in heads if head.score]:
+        aer, best = min(scored, key=lambda pair: pair[0])
+        lines.append(f"aligns best: {best} (AER {aer:.4f})")
     return lines
-
-
-def best_of(heads: Sequence[Head]) -> Head | None:
-    """Returns the first `Head` of lowest AER, or None if no head has one."""
-    scored = [head for head in heads if head.score]
-    return min(scored, key=lambda head: head.score.aer, default=None)
 
 
 def record_of(summary: Summary) -> dict[str, Any]:

@@ -63,20 +63,6 @@ def read_alignments(
     return [sorted({link for link, _ in links}) for links in lines]
 
 
-def read_directions(
-    paths: Sequence[str], *, pairs: Sequence[tuple[int, int]] | None = None
-) -> list[list[list[Link]]]:
-    """Reads the alignments of one or both directions of a text, as `read_alignments`.
-
-    Raises UserError, too, if the files differ in their numbers of lines.
-    """
-    directions = [read_alignments(path, pairs=pairs) for path in paths]
-    if len({len(alignments) for alignments in directions}) > 1:
-        counts = [f"{len(a)} in {path}" for a, path in zip(directions, paths, strict=True)]
-        raise UserError(f"expected the same number of lines in both, found {' and '.join(counts)}")
-    return directions
-
-
 def read_gold(path: str, *, pairs: Sequence[tuple[int, int]] | None = None) -> list[GoldAlignment]:
     """Reads alignments made by people, in either of two forms.
 

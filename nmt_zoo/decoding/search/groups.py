@@ -16,12 +16,18 @@ MAX_SOURCE_WEIGHTS = 1 << 21
 MAX_TARGET_POSITIONS = 1 << 15
 
 
-def in_graph(model: Searchable, function: Callable, signature: list) -> Callable:
-    """Returns a function of a model as a graph; as it is, if the model is not made of tensors."""
+IDS = tf.TensorSpec([None, None], tf.int32)
+
+
+def in_graph(model: Searchable, function: Callable) -> Callable:
+    """Returns a function of ids of source `[B, S]` and target `[B, T]` int32 as a graph.
+
+    It stays as it is if the model is not made of tensors.
+    """
     if model.decoder_class:
         return function
     # AutoGraph has nothing to convert, and would hide the model's errors.
-    return tf.function(function, input_signature=signature, autograph=False)
+    return tf.function(function, input_signature=[IDS, IDS], autograph=False)
 
 
 def in_halves(function: Callable[..., list], *lists: Sequence) -> list:

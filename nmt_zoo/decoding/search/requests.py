@@ -193,25 +193,25 @@ def usual_options(
     `loaded` is what `ModelDirectory.load` returns; `split_sentences` and `given` are as the flags.
     Raises UserError: as `translator_options`.
     """
-    model, tokenizer, config = loaded
+    _, tokenizer, config = loaded
     most_sentences = training_text.most_sentences if training_text else 0
     return {
         "name": name_of(directories),
         "length_penalty": config["length_penalty"],
         "tags": training_text.tags if training_text else (),
         "split_sentences": {"always": 1, "never": 0}.get(split_sentences, most_sentences),
-        **translator_options(given or {}, model, tokenizer, directories),
+        **translator_options(given or {}, tokenizer, directories),
     }
 
 
 def translator_options(
-    given: dict[str, Any], model: Any, tokenizer: Tokenizer, directories: Sequence[Any]
+    given: dict[str, Any], tokenizer: Tokenizer, directories: Sequence[Any]
 ) -> dict[str, Any]:
     """Reads the files of requests; returns options of `Translator.of`.
 
-    `given` is name -> value of the `OPTIONS` that were given. Only a coverage penalty needs the
-    model. `directories` are those of the models that translate, whose options of training tell
-    whether unknown characters are copied, and how many sentences stand before a line.
+    `given` is name -> value of the `OPTIONS` that were given. `directories` are those of the models
+    that translate, whose options of training tell whether unknown characters are copied, and how
+    many sentences stand before a line.
     Raises UserError: a file cannot be read or does not fit the model.
     """
     others = (*FILES, "keep", "shortlist")

@@ -204,6 +204,6 @@ def test_phrases_may_be_in_the_pieces_that_the_model_reads(pieces, tmp_path):
     tokenizer, wanted = Tokenizer("pretokenized", vocabulary, vocabulary), ["Katze läuft"]
     for name in ("pieces", "words"):
         given = {"banned": tmp_path / name}
-        found = translator_options(given, None, tokenizer, [DIRECTORY])["banned"]
+        found = translator_options(given, tokenizer, [DIRECTORY])["banned"]
         for one, other in zip(found, banned_phrases(wanted, vocabulary), strict=True):
             np.testing.assert_array_equal(one, other)

@@ -181,7 +181,7 @@ def test_models_that_copy_keep_new_characters_unless_asked_not_to(tokenizer, tmp
     def keeps(copies, **given):
         options = {"copy_share": copies, "context_sentences": 0}
         directory = SimpleNamespace(config=lambda: {"options": options})
-        return "keep" in translator_options(given, None, tokenizer, [directory])
+        return "keep" in translator_options(given, tokenizer, [directory])
 
     (tmp_path / "words").write_text("dog\n")
     assert keeps(True) and keeps(False, keep="technical") and not keeps(False)
