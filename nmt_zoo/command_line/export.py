@@ -24,12 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt_zoo.command_line import console
-from nmt_zoo.command_line.flag_values import (
-    ModelArguments,
-    beam_size_flag,
-    flag,
-    with_length_penalty,
-)
+from nmt_zoo.command_line.flag_values import ModelArguments, flag, with_length_penalty
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_folder, read_lines, write_text
 from nmt_zoo.common.progress import Progress
@@ -65,6 +60,8 @@ class Arguments(ModelArguments):
         "savedmodel is for TensorFlow Serving. ctranslate2 is for translate.py --export_dir and "
         "other programs that use CTranslate2; Transformers only.",
         choices=("savedmodel", "ctranslate2"),
+        excludes={"beam_size": "CTranslate2 is given one with each text"},
+        when="ctranslate2",
     )
     quantization: str = flag(
         _EXPORT,
@@ -72,9 +69,6 @@ class Arguments(ModelArguments):
         "Number format of the weights.",
         choices=conversion.QUANTIZATIONS,
         needs=("format=ctranslate2",),
-    )
-    beam_size: int = beam_size_flag(
-        _SEARCH, ", unless a request asks for another", needs=("format=savedmodel",)
     )
     max_beam_size: int = flag(
         _SEARCH,

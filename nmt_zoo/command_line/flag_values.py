@@ -106,12 +106,6 @@ def flag(
     return dataclasses.field(default_factory=lambda: copy.copy(default), metadata=metadata)
 
 
-def beam_size_flag(group: str, more: str = "", **options: Any) -> Any:
-    """Makes the field `beam_size`; `more` is added to its description."""
-    text = f"Number of hypotheses that the beam search keeps (1: greedy){more}."
-    return flag(group, 4, text, 1, 1000, **options)
-
-
 def language_flag(group: str, side: str, **options: Any) -> Any:
     """Makes the field `source_language` or `target_language`, for a model of several languages."""
     text = (
@@ -119,21 +113,6 @@ def language_flag(group: str, side: str, **options: Any) -> Any:
         "one that import_model.py or training was given. Only for a model of several languages."
     )
     return flag(group, "", text, **options)
-
-
-def length_penalty_flag(group: str, more: str = "", **options: Any) -> Any:
-    """Makes the field `length_penalty`; `more` is added to its description."""
-    text = (
-        "Exponent alpha of the length penalty of Wu et al. 2016 (0: no penalty). Default: the one "
-        f"that training chose on validation text, else {LENGTH_PENALTY}{more}."
-    )
-    return flag(group, None, text, 0.0, MAX_LENGTH_PENALTY, **options)
-
-
-def max_input_tokens_flag(group: str, text: str) -> Any:
-    """Makes the field `max_input_tokens`; `text` says what it limits."""
-    text = f"Longest line that is translated{text}"
-    return flag(group, MAX_INPUT_TOKENS, text, 2, 1_000_000)
 
 
 def split_sentences_flag(group: str, text: str, **options: Any) -> Any:
@@ -147,7 +126,7 @@ def split_sentences_flag(group: str, text: str, **options: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class ModelArguments(Arguments):
-    """The flags of a script that makes a trained model translate elsewhere."""
+    """The flags of a script in which a trained model translates."""
 
     model_dir: str = flag(
         "Model",
@@ -158,10 +137,24 @@ class ModelArguments(Arguments):
     )
     source_language: str = language_flag("Model", "source")
     target_language: str = language_flag("Model", "target")
-    beam_size: int = beam_size_flag("Search", ", unless a request asks for a narrower beam")
-    length_penalty: float | None = length_penalty_flag("Search")
-    max_input_tokens: int = max_input_tokens_flag(
-        "Search", ", in tokens with </s>; a request with a longer line is refused."
+    beam_size: int = flag(
+        "Search", 4, "Number of hypotheses that the beam search keeps (1: greedy).", 1, 1000
+    )
+    length_penalty: float | None = flag(
+        "Search",
+        None,
+        "Exponent alpha of the length penalty of Wu et al. 2016 (0: no penalty). Default: the one "
+        f"that training chose on validation text, else {LENGTH_PENALTY}.",
+        0.0,
+        MAX_LENGTH_PENALTY,
+    )
+    max_input_tokens: int = flag(
+        "Search",
+        MAX_INPUT_TOKENS,
+        "Longest line that is translated in one piece, in tokens with </s>; servers refuse longer "
+        "ones. Memory grows with its square.",
+        2,
+        1_000_000,
     )
 
 

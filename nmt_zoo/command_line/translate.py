@@ -22,14 +22,11 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from nmt_zoo.command_line import console, flag_values
+from nmt_zoo.command_line import console
 from nmt_zoo.command_line.engines import CTRANSLATE2, TENSORFLOW, convert_if_chosen
 from nmt_zoo.command_line.flag_values import (
-    beam_size_flag,
+    ModelArguments,
     flag,
-    language_flag,
-    length_penalty_flag,
-    max_input_tokens_flag,
     split_sentences_flag,
     with_length_penalty,
 )
@@ -93,7 +90,7 @@ _OF_TRANSLATING = dict.fromkeys(
 
 
 @dataclasses.dataclass(frozen=True)
-class Arguments(flag_values.Arguments):
+class Arguments(ModelArguments):
     """The flags of translate.py; `options` has the options of the search that were given."""
 
     more = OPTIONS
@@ -106,8 +103,6 @@ class Arguments(flag_values.Arguments):
         unless=("channel_model", "export_dir"),
         excludes=("channel_model", "export_dir"),
     )
-    source_language: str = language_flag(_MODEL, "source")
-    target_language: str = language_flag(_MODEL, "target")
     language_model: str = flag(
         _MODEL,
         "",
@@ -119,7 +114,7 @@ class Arguments(flag_values.Arguments):
         _MODEL,
         "",
         "Translates with a noisy channel, instead of --model_dir: directory of an IBM model that "
-        "was trained from target to source.",
+        "was trained from target to source. Then --length_penalty is 0 by default.",
         needs=("language_model",),
         excludes={"sample": "its steps have no probabilities to draw by"},
     )
@@ -198,8 +193,6 @@ class Arguments(flag_values.Arguments):
         "Lines without a translation stay empty.",
         excludes=dict.fromkeys(("format=scores|jsonl", "n_best>1"), "it is for plain translations"),
     )
-    beam_size: int = beam_size_flag(_SEARCH)
-    length_penalty: float | None = length_penalty_flag(_SEARCH, ", or 0 with --channel_model")
     compile: str = flag(
         _SEARCH,
         AUTO,
@@ -218,9 +211,6 @@ class Arguments(flag_values.Arguments):
         "for large models and many lines. Translations differ a little. auto compares float32 and "
         "int8 at the start.",
         choices=("float32", "bfloat16", "int8", AUTO),
-    )
-    max_input_tokens: int = max_input_tokens_flag(
-        _SEARCH, " in one piece, in tokens with </s>. Memory grows with its square."
     )
     long_lines: str = flag(
         _SEARCH,
