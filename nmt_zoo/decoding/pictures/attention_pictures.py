@@ -121,30 +121,24 @@ def save_attention(
 def check_choice(
     maps: Mapping[str, np.ndarray], kind: str, layer: int | str | None, head: Any, name: str
 ) -> None:
-    """Checks flags that choose what `save_attention` draws, on the maps of any text.
+    """Raises `UserError`, with the `name` of a model that lacks what `save_attention` would draw.
 
-    Raises `UserError`, with the `name` of the model, if it has no such kind, layer or head.
+    `maps` may be of any text.
     """
-    available = layers_by_kind(maps)
-    if not available:
-        raise UserError(f"{name} has no attention, so there is nothing to draw")
-    if kind not in available:
-        have = " or ".join(f"--attention={kind}" for kind in available)
-        raise UserError(f"{name} has no {kind} attention; give {have}")
-    for flag, value, choice in (("layer", layer, (layer, "all")), ("head", head, (layer, head))):
-        try:
-            _select(maps, kind, *choice)
-        except UserError as error:
-            raise UserError(f"--{flag}={value}: {error}") from None
+    try:
+        _select(maps, kind, layer, head)
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from None
 
 
 def _select(maps, kind, layer, head, alignment=None):
     """Returns layer from 1 -> weights `[H, rows, columns]`, the layers to draw, and the heads."""
-    if kind not in KINDS:
-        raise UserError(f"unknown kind {kind!r}; the kinds are {', '.join(KINDS)}")
-    names = layers_by_kind(maps).get(kind)
-    if not names:
-        raise UserError(f"there are no {kind!r} maps, only: {', '.join(maps) or 'none'}")
+    available = layers_by_kind(maps)
+    if not available:
+        raise UserError("it has no attention, so there is nothing to draw")
+    if kind not in available:
+        raise UserError(f"it has no {kind} attention, only: {', '.join(available)}")
+    names = available[kind]
     layers = {number: np.asarray(maps[name], np.float32) for number, name in names.items()}
     usual = alignment if alignment and kind == "cross" else ([*layers][-2:][0], "mean")
     if head is None:

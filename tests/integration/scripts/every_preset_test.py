@@ -161,10 +161,10 @@ def test_aligns_the_words_of_a_text_if_it_can(trained, text, loaded, tmp_path):
 
 def test_draws_the_attention_that_it_has_and_says_what_it_has_not(trained, loaded, tmp_path):
     if models.preset_settings(trained.preset).get("score") == "none":
-        drawn, reason = (), "{} has no attention, so there is nothing to draw"
+        drawn, reason = (), "{}: it has no attention, so there is nothing to draw"
     else:
         drawn = KINDS[models.PRESETS[trained.preset][0]]
-        reason = "{} has no {} attention; give --attention=cross"
+        reason = "{}: it has no {} attention, only: cross"
     source, target = (
         set(vocabulary.pieces(vocabulary.encode([words])[0]))
         for vocabulary, words in zip(loaded[1][1:], ("one dog", "eins Hund"), strict=True)

@@ -136,7 +136,7 @@ visualize_attention --model_dir=m --source= -> --source
 visualize_attention --model_dir=m --source=one --output=x.exe -> \.exe
 visualize_attention --model_dir=m --source=one --output=folder -> folder
 visualize_attention --model_dir=m --source=one --output=/dev/full -> /dev/full
-visualize_attention --model_dir=m --source=one --output=x.png --layer=99 -> --layer
+visualize_attention --model_dir=m --source=one --output=x.png --layer=99 -> no layer 99
 visualize_attention --model_dir=m --source=one --output=x.png --heads=nine -> --heads
 visualize_attention --model_dir=nowhere --source=one --output=x.png -> nowhere
 visualize_attention --model_dir=m --source=one --output=x.png =>
