@@ -31,9 +31,8 @@ from nmt_zoo.common.files import check_outputs, check_writable, read_lines, writ
 from nmt_zoo.data_pipeline.lines import is_tsv, open_split
 from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
-from nmt_zoo.decoding.alignment.aligner import word_maps
 from nmt_zoo.decoding.alignment.head_summaries import record_of, summarise_heads, table_of
-from nmt_zoo.decoding.alignment.links import GoldAlignment, parse_gold, read_gold
+from nmt_zoo.decoding.alignment.links import read_gold
 from nmt_zoo.decoding.explorer.sentence import (
     SentenceExplorer,
     maps_of,
@@ -122,12 +121,6 @@ class Arguments(flag_values.Arguments):
         "Draws words instead of subword pieces. Default: true in an .html, else false.",
         excludes=("attention=tree",),
     )
-    gold_links: str = flag(
-        _ONE,
-        "",
-        "Correct links to mark, i-j (sure) or ipj (possible), with spaces between.",
-        needs=("source", "target", "attention=cross"),
-    )
     heads: bool = flag(
         _HEADS,
         False,
@@ -189,14 +182,6 @@ def load(flags: Arguments, path: str, *, checks: bool = False) -> tuple[Any, Any
     return model, tokenizer, config, f"{config['model']} of {path}"
 
 
-def gold_of(flags: Arguments) -> GoldAlignment | None:
-    """Returns the links of --gold_links; None if there are none."""
-    if not flags.gold_links:
-        return None
-    pair = [len(split_words(text)) for text in (flags.source, flags.target)]
-    return parse_gold(flags.gold_links, "--gold_links", pair=pair)
-
-
 def chosen_map(flags: Arguments) -> dict[str, Any]:
     """Returns --attention, --layer and --head as `save_attention` takes them."""
     layer = number_or("layer", flags.layer, "all")
@@ -229,16 +214,11 @@ def draw_attention(flags: Arguments) -> None:
     """Draws the attention between a sentence and its translation; translates it if needed."""
     path = one_model_dir(flags)
     figures.check_path(flags.output)
-    gold = gold_of(flags)
     model, tokenizer, config, name = load(flags, path, checks=True)
     ids, tokens, texts = translated(flags, model, tokenizer, config)
-    maps = maps_of(model, *ids)
-    if gold:
-        maps, tokens = word_maps(maps, tokenizer, texts)
-    merges = flags.merge_subwords and gold is None
-    look = {"merge_subwords": merges, "gold": gold, "name": name, "texts": texts}
+    look = {"merge_subwords": flags.merge_subwords, "name": name, "texts": texts}
     look |= chosen_map(flags) | {"alignment": model.alignment}
-    save_attention(maps, *tokens, flags.output, **look)
+    save_attention(maps_of(model, *ids), *tokens, flags.output, **look)
 
 
 def draw_tree(flags: Arguments) -> None:
@@ -281,10 +261,10 @@ def first_view(flags: Arguments) -> dict[str, Any]:
 
 def explore_sentence(flags: Arguments) -> None:
     """Writes a page on which to explore the attention of --source."""
-    gold, explorers = gold_of(flags), load_explorers(flags)
+    explorers = load_explorers(flags)
     for explorer in explorers:
         explorer.translator.check_known([flags.source], "--source")
-    models = [explorer.explore(flags.source, flags.target, gold=gold) for explorer in explorers]
+    models = [explorer.explore(flags.source, flags.target) for explorer in explorers]
     if not flags.target:
         console.write_result(*(model["target"]["text"] for model in models))
     write_page(flags.output, models, first_view(flags))

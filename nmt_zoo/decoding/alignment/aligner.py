@@ -7,7 +7,7 @@ subword pieces are merged into weights of words, and words are linked by these w
 import contextlib
 import itertools
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -249,22 +249,6 @@ def _encode_known(aligner, text):
     if unknown:
         print(f"{unknown:,} lines in which {aligner.name} knows no word", file=sys.stderr)
     return encoded
-
-
-def word_maps(
-    maps: Mapping[str, np.ndarray], tokenizer: Tokenizer, lines: tuple[str, str]
-) -> tuple[dict[str, np.ndarray], list[list[str]]]:
-    """Merges cross-attention between tokens of a sentence pair into attention between its words.
-
-    `maps` are name -> `[H, T, S]`, from `TranslationModel.attention_maps` on the encoded lines,
-    which are (source line, target line). Returns (name -> `[H, T', S']` of every
-    cross-attention, (source words, target words)); the words include `</s>`.
-    """
-    sides = zip(tokenizer[1:], lines, strict=True)
-    numbers = [vocabulary.word_numbers([line])[0] for vocabulary, line in sides]
-    names = [name for name in maps if not name.endswith("/self")]
-    merged = {name: word_weights(maps[name], *numbers) for name in names}
-    return merged, [[*split_words(line), "</s>"] for line in lines]
 
 
 def _attention(model, name, layer, head):

@@ -85,16 +85,6 @@ def read_gold(path: str, *, pairs: Sequence[tuple[int, int]] | None = None) -> l
     return [_gold(links) for links in lines]
 
 
-def parse_gold(text: str, name: str, *, pair: tuple[int, int] | None = None) -> GoldAlignment:
-    """Reads the alignment of a sentence pair, such as `0-0 1p2`, in the first form of `read_gold`.
-
-    `pair` is (source words, target words), the numbers of words to check the links against.
-    Raises UserError: a token is not a link, or a link lies outside the sentence.
-    """
-    links = _parse(text, name, _GOLD)
-    return _gold(_inside(links, name, pair, _first_number([links], name)))
-
-
 def _first_number(links, name):
     """Returns the first word's number: 1 if there are links but no link names word 0, else 0."""
     numbers = {number for line in links for link, _ in line for number in link}
@@ -201,14 +191,10 @@ def _inside(links, name, pair, base):
     return [((source - base, target - base), kind) for (source, target), kind in links]
 
 
-def format_links(links: Iterable[Link]) -> str:
-    """Returns a line of the Pharaoh format, with links in rising order."""
-    return " ".join(f"{source}-{target}" for source, target in sorted(links))
-
-
 def write_alignments(path: str, alignments: Iterable[Iterable[Link]]) -> None:
     """Writes a file in the Pharaoh format, atomically; raises UserError if that fails."""
-    write_lines(path, map(format_links, alignments))
+    lines = (" ".join(f"{source}-{target}" for source, target in sorted(x)) for x in alignments)
+    write_lines(path, lines)
 
 
 def symmetrise(forward: Iterable[Link], reverse: Iterable[Link], method: str) -> list[Link]:

@@ -12,8 +12,8 @@
  *                                  are counted from 1, "mean" is the mean of all
  *     }
  *     MODEL        {"name": str, "source": SIDE, "target": SIDE, "maps": {name: MAP},
- *                   "gold": GOLD, "translations": [TRANSLATION, ...], "choice": as above, where that
- *                   says nothing}; the last three may be missing
+ *                   "translations": [TRANSLATION, ...], "choice": as above, where that says nothing};
+ *                   the last two may be missing
  *     SIDE         {"text": str, "tokens": [str], "words": [str], "wordOf": [int]}: the tokens and
  *                  the words, both with "</s>"; wordOf is the word of each token, from 0
  *     name         "encoder/0/self", "decoder/0/self", "decoder/0/cross" (layers from 0); links of the
@@ -21,7 +21,6 @@
  *     MAP          {"shape": [heads, rows, columns], "weights": base64 of one byte for each weight};
  *                  byte b is the weight (b / 255)^2. Rows attend, columns are attended to; those of
  *                  a decoder/i/self are "<s>" and all target tokens but the last
- *     GOLD         {"sure": [[source word, target word], ...], "possible": the same}
  *     TRANSLATION  {"text": str, "score": number or null, "logProb": number, "finished": bool,
  *                   "given": bool, "shown": bool, "steps": [STEP, ...]}; without any "best", tokens
  *                   have no probabilities
@@ -39,7 +38,6 @@ const Explorer = (() => {
     ExplorerPictures;
 
   const HELP = "Point at a word, or choose one with the arrow keys, to see what it attends to.";
-  const GOLD_KEY = " Frames of another colour: correct links; dashed: possible ones.";
 
   /** Returns a choice that the model has, as near as possible to the one wanted. */
   function validChoice(layers, wanted) {
@@ -165,10 +163,10 @@ const Explorer = (() => {
 
     /** Draws the weights of the choice, with full colour for a weight of `scale`. */
     draw(scale) {
-      const { model, choice, table } = this;
+      const { choice, table } = this;
       this.scale = scale;
       this.chosen = { row: null, column: null };
-      this.matrix = drawMatrix(model, choice, table, scale, (row, column) => this.point(row, column));
+      this.matrix = drawMatrix(table, scale, (row, column) => this.point(row, column));
       const makeList = (side, name, other, cellOf) =>
         makeWords(`${side.name} ${side.verb} …`, side.labels, {
           hover: (position) => this.point(...cellOf(position)),
@@ -188,7 +186,7 @@ const Explorer = (() => {
       this.pictures.querySelector("figure").replaceChildren(
         make("div", region, this.matrix.svg),
         make("p", { class: "scale" }, ...bar),
-        make("figcaption", {}, captionOf(table), model.gold ? GOLD_KEY : "", " ", save),
+        make("figcaption", {}, captionOf(table), " ", save),
       );
       this.between = drawLines(table, scale);
       this.lines.replaceChildren(make("summary", {}, "Lines between words"), this.between.svg);

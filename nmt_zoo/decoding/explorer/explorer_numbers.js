@@ -125,7 +125,7 @@ const ExplorerNumbers = (() => {
   }
 
   /**
-   * Returns what a choice shows: {rows, columns: {name, labels, wordOf, verb}, weights}.
+   * Returns what a choice shows: {rows, columns: {name, labels, verb}, weights}.
    */
   function tableOf(model, layers, choice) {
     const chosen = layers[choice.kind].filter(
@@ -144,7 +144,6 @@ const ExplorerNumbers = (() => {
       verb: isAttention ? verb : "is linked to",
       name: side.name,
       labels: (choice.merge ? side.words : side.tokens).map(visible),
-      wordOf: choice.merge ? side.words.map((_, i) => i) : side.wordOf,
     });
     const [does, gets] = ["attends to", "is attended to by"];
     return { rows: labelsOf(rows, does), columns: labelsOf(columns, gets), weights };
@@ -155,16 +154,6 @@ const ExplorerNumbers = (() => {
     const largest = Math.max(...tables.map(({ weights }) => weights.reduce((a, b) => Math.max(a, b), 0)));
     // At least 0.3, so that attention to all tokens alike is faint.
     return [0.3, 0.5].find((step) => largest <= step) ?? 1;
-  }
-
-  /** Returns "sure", "possible" or "" for a cell of a table. */
-  function goldOf(model, kind, table, row, column) {
-    if (!model.gold || kind === "encoder" || kind === "decoder") {
-      return "";
-    }
-    const link = [table.columns.wordOf[column], table.rows.wordOf[row]];
-    const isIn = (links) => links.some(([i, j]) => i === link[0] && j === link[1]);
-    return isIn(model.gold.sure) ? "sure" : isIn(model.gold.possible) ? "possible" : "";
   }
 
   /** Returns the weights of a row or column. */
@@ -197,7 +186,6 @@ const ExplorerNumbers = (() => {
     KINDS,
     filled,
     foreign,
-    goldOf,
     labelled,
     layersOf,
     lineOf,

@@ -6,7 +6,7 @@
 
 // eslint-disable-next-line no-unused-vars
 const ExplorerPictures = (() => {
-  const { filled, foreign, goldOf, labelled, make, makeSvg, weightsOf } = ExplorerNumbers;
+  const { filled, foreign, labelled, make, makeSvg, weightsOf } = ExplorerNumbers;
   const THUMBNAIL = [59, 130, 208]; // Visible on white and on black.
   // What the style sheet gives to an SVG, as its own attributes.
   const LOOK = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "font-family"];
@@ -34,7 +34,7 @@ const ExplorerPictures = (() => {
    * Returns the matrix as an SVG; a weight of `scale` has full colour, and `onCell(row, column)` is
    * called with the cell pointed at.
    */
-  function drawMatrix(model, choice, table, scale, onCell) {
+  function drawMatrix(table, scale, onCell) {
     const [rows, columns] = [table.rows.labels.map(short), table.columns.labels.map(short)];
     const size = Math.max(rows.length, columns.length) > 30 ? 16 : 22; // At 60°, labels are 14 apart.
     const left = Math.ceil(Math.max(...rows.map(textWidth))) + 8;
@@ -60,7 +60,6 @@ const ExplorerPictures = (() => {
       svg.append(makeSvg("text", { transform: at, class: "column" }, label));
     });
     svg.append(makeSvg("rect", { x: left, y: slanted, width, height, class: "frame" }));
-    const golden = [];
     table.weights.forEach((weight, cell) => {
       const [row, column] = [Math.floor(cell / columns.length), cell % columns.length];
       const box = {
@@ -73,14 +72,9 @@ const ExplorerPictures = (() => {
         const opacity = Math.min(weight / scale, 1).toFixed(3);
         svg.append(makeSvg("rect", { ...box, class: "cell", "fill-opacity": opacity }));
       }
-      const gold = goldOf(model, choice.kind, table, row, column);
-      if (gold) {
-        const inside = { x: box.x + 1.5, y: box.y + 1.5, width: size - 3, height: size - 3 };
-        golden.push(makeSvg("rect", { ...inside, class: `gold ${gold}` }));
-      }
     });
     const mark = makeSvg("rect", { class: "mark", x: 0, y: 0, width: 0, height: 0 });
-    svg.append(...golden, mark);
+    svg.append(mark);
     svg.addEventListener("mousemove", (event) => {
       const { left: x, top: y } = svg.getBoundingClientRect();
       const row = Math.floor((event.clientY - y - slanted) / size);

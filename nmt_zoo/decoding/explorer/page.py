@@ -45,26 +45,19 @@ def model_data(
     `texts` and `tokens` are of (source, translation), texts as people write them and tokens with
     `</s>`. `maps` are name -> `[H, rows, columns]` weights, from `attention_maps`; "alignment" may
     be there. `alignment` is the (layer, head) to show first, from 1, or None. `more` has further
-    entries, which `explorer.js` documents: "gold", "translations".
+    entries, which `explorer.js` documents: "translations".
     """
-    sides = [side(*pair) for pair in zip(texts, tokens, strict=True)]
+    sides = [_side(*pair) for pair in zip(texts, tokens, strict=True)]
     packed = {map_name: _packed(weights) for map_name, weights in maps.items()}
     choice = dict(zip(("layer", "head"), alignment or (), strict=False))
     facts = {"name": name, "source": sides[0], "target": sides[1], "choice": choice}
     return {**facts, "maps": packed, **more}
 
 
-def side(
-    text: str,
-    tokens: tuple[Sequence[str], Sequence[str]],
-    word_of: Sequence[int] | np.ndarray | None = None,
-    words: Sequence[str] | None = None,
-) -> dict[str, Any]:
-    """Returns a SIDE of `explorer.js`; by default, words are found from the tokens themselves."""
-    if word_of is None:
-        word_of, words = words_of(tokens)
-    numbers = [int(number) for number in word_of]
-    return {"text": text, "tokens": list(tokens), "words": list(words), "wordOf": numbers}
+def _side(text, tokens):
+    """Returns a SIDE of `explorer.js`; words are found from the tokens themselves."""
+    word_of, words = words_of(tokens)
+    return {"text": text, "tokens": list(tokens), "words": words, "wordOf": word_of.tolist()}
 
 
 def _packed(weights):

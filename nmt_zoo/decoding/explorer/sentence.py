@@ -17,8 +17,7 @@ from nmt_zoo.common.files import write_text
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
-from nmt_zoo.decoding.alignment.links import GoldAlignment
-from nmt_zoo.decoding.explorer.page import explorer_page, index_page, model_data, side
+from nmt_zoo.decoding.explorer.page import explorer_page, index_page, model_data
 from nmt_zoo.decoding.scoring import make_scorer
 from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.decoding.translator import Translator, not_numbers
@@ -61,14 +60,12 @@ class SentenceExplorer:
         source: str,
         target: str = "",
         *,
-        gold: GoldAlignment | None = None,
         name: str = "--source",
         number: int = 1,
     ) -> dict[str, Any]:
         """Returns the attention between a sentence and its translation, a MODEL of `explorer.js`.
 
-        Without a `target`, it is the best translation that the search finds. `gold` is of the words
-        of both, which then must both be given.
+        Without a `target`, it is the best translation that the search finds.
         Raises NothingToShow: the sentence is empty, too long, or cannot be translated.
         Raises UserError: the model's scores are not numbers.
         """
@@ -98,8 +95,7 @@ class SentenceExplorer:
         ]
         maps = with_alignment(self.model, source_ids, shown_ids)
         more = {"translations": translations, "alignment": self.model.alignment}
-        data = model_data(self.name, texts, tokens, maps, **more)
-        return self._with_gold(data, gold) if gold else data
+        return model_data(self.name, texts, tokens, maps, **more)
 
     def _translations(self, source_ids, given, hypotheses, number):
         """Returns the TRANSLATIONs of `explorer.js`: the given one, then those of the search."""
@@ -147,15 +143,6 @@ class SentenceExplorer:
         if any(np.isnan(arrays[0][i, : len(row)]).any() for i, row in enumerate(rows)):
             raise not_numbers(self.name, number)
         return arrays
-
-    def _with_gold(self, data, gold):
-        """Adds links between words, which are then those between white space, as people count."""
-        for name, vocabulary in zip(("source", "target"), self.tokenizer[1:], strict=True):
-            text, tokens = data[name]["text"], data[name]["tokens"]
-            numbers = vocabulary.word_numbers([text])[0]
-            data[name] = side(text, tokens, numbers, [*split_words(text), "</s>"])
-        kinds = {"sure": gold.sure, "possible": gold.possible - gold.sure}
-        return {**data, "gold": {kind: sorted(links) for kind, links in kinds.items()}}
 
 
 def maps_of(model: TranslationModel, *ids: Sequence[int]) -> dict[str, np.ndarray]:

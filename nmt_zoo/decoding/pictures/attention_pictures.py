@@ -1,4 +1,4 @@
-"""Pictures of attention: heat maps as .png, .svg or .pdf, with alignments made by people."""
+"""Pictures of attention: heat maps as .png, .svg or .pdf."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.decoding.alignment.links import GoldAlignment
 from nmt_zoo.decoding.alignment.map_names import KINDS, layers_by_kind
 from nmt_zoo.decoding.alignment.subword_merging import merge_words
 from nmt_zoo.decoding.pictures import figures
@@ -17,13 +16,6 @@ _BAR_WIDTH = 0.13  # inches
 _PAD = 3.6  # points between a label and its panel
 # Weights of full colour; at least 0.3, so that attention to all tokens alike is faint.
 _SCALES = (0.3, 0.5, 1.0)
-# Frames of gold links, which can be told apart in print and without colours, too.
-_FRAMES = {
-    "sure": {"edgecolor": figures.LINE_COLOURS[1], "linestyle": "-"},
-    "possible": {"edgecolor": figures.LINE_COLOURS[1], "linestyle": (0, (1.5, 1))},
-}
-
-
 # Titles of the rows, which attend, and of the columns, which are attended to.
 AXES = {
     "cross": ("translation", "source (attended to)"),
@@ -47,9 +39,6 @@ class Drawing(NamedTuple):
     alignment: tuple[int, int | str] | None = None  # Layer and head of the model's links.
     # Whether to merge subword pieces into words, see `subword_merging.merge_words`.
     merge_subwords: bool = False
-    # Links to mark on every "cross" panel, by the positions of the tokens or words drawn. Each gets
-    # a frame, dashed if the link is possible but not sure.
-    gold: GoldAlignment | None = None
     # The model's name in a title, which also has kind, layers and heads and is wrapped if it is
     # long; None: there is no title.
     name: str | None = None
@@ -75,8 +64,8 @@ def save_attention(
     have it; those of over 40 characters are shortened. `path` ends in .png, .svg or .pdf; `drawing`
     has fields of `Drawing`, such as `head="all"`.
 
-    Raises UserError: the file ending, kind, layer or head is unknown; gold links lie outside of the
-    sentences, or the kind is not "cross"; a .png would be too large; the file cannot be written.
+    Raises UserError: the file ending, kind, layer or head is unknown, a .png would be too large, or
+    the file cannot be written.
     Raises ValueError: weights do not fit the tokens.
 
     Example:
@@ -84,7 +73,7 @@ def save_attention(
         >>> save_attention({"decoder/0/cross": weights}, ["ein", "Haus", "</s>"],
         ...                ["a", "house", "</s>"], "attention.png")
     """
-    kind, *choice, merge_subwords, gold, name, texts, dpi = Drawing(**drawing)
+    kind, *choice, merge_subwords, name, texts, dpi = Drawing(**drawing)
     ending = figures.check_path(path)
     layers, chosen, heads = _select(maps, kind, *choice)
     rows, columns = {
@@ -101,7 +90,6 @@ def save_attention(
         panels = [(panel[0], words[0]) for panel, words in zip(panels, merged, strict=True)]
         _, columns, rows = merged[0]
     labels = [figures.shorten(token) for token in rows], [figures.shorten(x) for x in columns]
-    frames = _frames(gold, kind, (len(columns), len(rows)))
     named = zip(("source: ", "translation: "), texts or ("", ""), strict=True)
     lines = [_title(name, maps, kind, layers, chosen, heads)] if name else []
     if name and len(panels) == 1:
@@ -115,7 +103,7 @@ def save_attention(
     with figures.style([*labels[0], *labels[1], title], ending):
         grid = [panels[i : i + length] for i in range(0, len(panels), length)]
         titles = ("translation", "source") if names[chosen[0]] in maps else AXES[kind]
-        figures.save(_draw(grid, labels, titles, title, frames), path, dpi)
+        figures.save(_draw(grid, labels, titles, title), path, dpi)
 
 
 def check_choice(
@@ -209,24 +197,11 @@ def _panels(layers, chosen, heads, layer_names):
     return panels
 
 
-def _frames(gold: GoldAlignment | None, kind: str, sizes: tuple[int, int]) -> dict[str, list]:
-    """Returns the (column, row) of the links of each kind of frame."""
-    if gold is None:
-        return {}
-    if kind != "cross":
-        raise UserError(f"gold links are of source and target; {kind!r} maps have only one")
-    for link in gold.possible:
-        if not all(0 <= position < size for position, size in zip(link, sizes, strict=True)):
-            raise UserError(f"gold link {link} is outside of {sizes} source and target tokens")
-    return {"sure": sorted(gold.sure), "possible": sorted(gold.possible - gold.sure)}
-
-
 def _draw(
     grid: list[list[tuple[str, np.ndarray]]],
     labels: tuple[list[str], list[str]],
     titles: tuple[str, str],
     title: str,
-    frames: dict,
 ) -> Any:
     """Returns the matplotlib figure; labels and titles are of rows and of columns."""
     # Cells must be sqrt(2) times as wide as a line is high, 0.19 inches at 8 points, so that lines
@@ -247,10 +222,6 @@ def _draw(
             axes.set_title(name, loc="left", fontsize=font_size, fontweight="bold")
             axes.set_xlabel(titles[1], loc="left", fontsize=font_size)
             axes.set_ylabel(titles[0], loc="bottom", fontsize=font_size)
-            for link_kind, cells in frames.items():
-                for column, row in cells:
-                    corner = (column - 0.42, row - 0.42)
-                    figures.frame(axes, corner, 0.84, 0.84, **_FRAMES[link_kind])
 
         return Panel(size, draw)
 
@@ -262,8 +233,6 @@ def _draw(
         axes.yaxis.tick_right()
         axes.yaxis.set_major_formatter("{x:g}")
         axes.tick_params(length=0, labelsize=8)
-        if frames:
-            _draw_key(axes)
 
     bar = Panel((_BAR_WIDTH, float(np.clip(size[1], 1.2, 3))), draw_bar)
     rows = [[panel(*head_map) for head_map in row] for row in grid]
@@ -273,16 +242,6 @@ def _draw(
 
 def _shades() -> dict[str, Any]:
     return {"cmap": figures.colour_map(), "interpolation": "none", "aspect": "auto"}
-
-
-def _draw_key(axes: Any) -> None:
-    from matplotlib.patches import Rectangle
-
-    looks = [{"facecolor": "none", "linewidth": 1.4, **look} for look in _FRAMES.values()]
-    handles = [Rectangle((0, 0), 1, 1, **look) for look in looks]
-    place = {"loc": "upper left", "bbox_to_anchor": (-1, -0.05), "borderpad": 0}
-    size = {"fontsize": 8, "handlelength": 1, "handleheight": 1, "frameon": False}
-    axes.legend(handles, [*_FRAMES], **place, **size)
 
 
 def _label(axes: Any, rows: list[str], columns: list[str], font_size: float) -> None:

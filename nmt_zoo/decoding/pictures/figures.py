@@ -45,14 +45,6 @@ def colour_map() -> Any:
     return LinearSegmentedColormap.from_list("weights", _COLOURS)
 
 
-def frame(axes: Any, corner: tuple[float, float], width: float, height: float, **look: Any) -> None:
-    """Frames a cell; a white frame below keeps it visible on one that is equally dark in grey."""
-    from matplotlib.patches import Rectangle
-
-    for lines in ({"edgecolor": "white", "linewidth": 2.8}, {"linewidth": 1.4, **look}):
-        axes.add_patch(Rectangle(corner, width, height, facecolor="none", **lines))
-
-
 def text_widths(texts: Sequence[str], font_size: float) -> np.ndarray:
     """Returns the width in inches of each text, on one line, in the font of the figure."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg

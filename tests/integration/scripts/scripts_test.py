@@ -282,11 +282,11 @@ def test_all_heads_or_the_mean_of_words_are_drawn(transformer, tmp_path):
 def test_pages_to_explore_attention_are_made_of_a_sentence_and_of_a_text(transformer, tmp_path):
     both = [f"--model_dir={transformer}"] * 2
     page, index, text = tmp_path / "a.html", tmp_path / "b.html", tmp_path / "text.tsv"
-    flags = ["--source=one dog", "--target=eins Hund", "--gold_links=0-0 1p1", f"--output={page}"]
+    flags = ["--source=one dog", "--target=eins Hund", f"--output={page}"]
     done = run_script("visualize_attention", [*both, *flags])
     assert done.err == "" and done.out == f"wrote {page}\n"
     html = page.read_text(encoding="utf-8")
-    assert html.count('"name":"transformer_tiny of ') == 2 and '"sure":[[0,0]]' in html
+    assert html.count('"name":"transformer_tiny of ') == 2
     text.write_text("\t\nbig house\tgroß Haus\n")
     flags = [f"--input={text}", f"--target_input={text}", f"--output={index}", "--head=2"]
     done = run_script("visualize_attention", [*both[1:], *flags])

@@ -18,7 +18,6 @@ from nmt_zoo.decoding.alignment.aligner import (
     EncodedText,
     align_text,
     batches,
-    word_maps,
 )
 from nmt_zoo.decoding.alignment.parallel_text import ParallelText
 from nmt_zoo.decoding.alignment.subword_merging import word_weights
@@ -277,15 +276,3 @@ def test_a_word_without_a_token_is_not_linked():
     np.testing.assert_allclose(merged[:, 1], 0)
     np.testing.assert_allclose(merged[0], [0, 0, 0, 1])
     np.testing.assert_allclose(merged[1], [1 / 3, 0, 1 / 3, 1 / 3])
-
-
-def test_maps_of_words_have_a_row_and_a_column_for_every_word(tokenizers):
-    tokenizer = tokenizers["bpe"]
-    _, model = make_aligner(tokenizer)
-    lines = "one dog", "Quux sieht\tHund ."
-    ids = [v.encode([line])[0] for v, line in zip(tokenizer[1:], lines, strict=True)]
-    maps = model.attention_maps(*(np.array([row], np.int32) for row in ids))
-    merged, words = word_maps({n: w[0].numpy() for n, w in maps.items()}, tokenizer, lines)
-    assert list(merged) == ["decoder/0/cross"]
-    assert words == [["one", "dog", "</s>"], ["Quux", "sieht", "Hund", ".", "</s>"]]
-    assert merged["decoder/0/cross"].shape == (SMALL["num_heads"], 5, 3)

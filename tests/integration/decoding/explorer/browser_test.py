@@ -50,7 +50,6 @@ WHOLE = model_data(
     (SOURCE, TARGET),
     MAPS,
     translations=[translation(TARGET, shown=True), translation(TARGET[:1] + TARGET[-1:])],
-    gold={"sure": [[0, 0]], "possible": [[1, 1]]},
 )
 PLAIN = model_data("plain", TEXTS, (SOURCE, TARGET), {"decoder/0/cross": MAPS["decoder/0/cross"]})
 NOTHING = model_data("without", TEXTS, (SOURCE, TARGET), {})
@@ -225,13 +224,12 @@ def test_the_matrix_is_saved_as_a_picture_by_itself(opened):
     assert fills == ["rgb(27, 27, 31)"] * 13 and "_teach" in "".join(svg.itertext())
 
 
-def test_hostile_text_is_shown_as_text_and_correct_links_are_marked(opened):
+def test_hostile_text_is_shown_as_text(opened):
     page = opened(shown_page(WHOLE, NOTHING))
     text = page.first("main").get_attribute("textContent")
     shown = HOSTILE.replace("\u202e", "\\u202e")
     assert text.count(shown) >= 4 and "\u202e" not in text
     assert page.driver.title == shown and not page.all("main script, main b")
-    assert len(page.all("rect.gold.sure")) == 1 and len(page.all("rect.gold.possible")) == 2
     assert len(page.all(".view")) == 2
     assert "This model has no attention to show." in page.all(".view")[1].text
 

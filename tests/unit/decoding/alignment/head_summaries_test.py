@@ -12,7 +12,7 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding.alignment import head_summaries
 from nmt_zoo.decoding.alignment.aligner import Aligner
 from nmt_zoo.decoding.alignment.head_summaries import record_of, summarise_heads, table_of
-from nmt_zoo.decoding.alignment.links import AlignmentScore, GoldAlignment, parse_gold
+from nmt_zoo.decoding.alignment.links import AlignmentScore, GoldAlignment
 from tests.tiny import pairs, small_settings
 
 SOURCES, TARGETS = (list(side) for side in zip(*pairs(40), strict=True))
@@ -85,7 +85,7 @@ def test_links_to_the_end_of_the_source_are_no_links(tokenizers):
     def to_the_end(queries, keys):
         return np.eye(keys)[np.full(queries, keys - 1)][None]
 
-    gold = [parse_gold("0-0 1p1", "gold")] * 2
+    gold = [GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)}))] * 2
     lines = ["dog cat"] * 2, ["Hund Katze"] * 2
     (head,) = summaries(
         Drawn(decoder_0_cross=to_the_end), tokenizers["word"], lines, gold=gold
@@ -162,7 +162,7 @@ def test_unknown_words_at_the_end_of_a_long_text_are_counted(tokenizers, monkeyp
 
 
 def test_the_table_and_the_record_have_every_head(tokenizers):
-    gold = [parse_gold("0-0", "gold")]
+    gold = [GoldAlignment(*[frozenset({(0, 0)})] * 2)]
     model = Drawn(encoder_0_self=uniform, decoder_0_self=diagonal, decoder_0_cross=diagonal)
     found = summaries(model, tokenizers["word"], (["dog"], ["Hund"]), gold=gold)
     lines = table_of(found.heads)

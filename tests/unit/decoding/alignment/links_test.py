@@ -1,14 +1,11 @@
 """Tests of alignments: read, written, symmetrised and scored."""
 
-import re
-
 import pytest
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.decoding.alignment.links import (
     SYMMETRISATIONS,
     GoldAlignment,
-    parse_gold,
     read_alignments,
     read_gold,
     score_alignments,
@@ -120,17 +117,6 @@ def test_a_link_of_an_empty_sentence_is_named(tmp_path):
     path.write_text("\n0-0\n")
     with pytest.raises(UserError, match=r"line 2: '0-0'; .* the target has no words"):
         read_alignments(path, pairs=[(0, 1), (1, 0)])
-
-
-def test_gold_links_are_read_from_a_string():
-    links = parse_gold(" 0-0 1p2 2?0 0p0", "--links", pair=(3, 3))
-    assert links == (frozenset({(0, 0)}), frozenset({(0, 0), (1, 2), (2, 0)}))
-    for text, expected in (
-        ("0-0 1+1", "'1+1'; expected i-j"),
-        ("3p0", "source positions from 0 to 2"),
-    ):
-        with pytest.raises(UserError, match=f"^--links: .*{re.escape(expected)}"):
-            parse_gold(text, "--links", pair=(3, 3))
 
 
 NUMBERED = "0001 1 1 S\n0001 2 2\n0001 3 3 P\n\n3 1 2 p 0.5\n3 0 1 S\n3 1 2 S\n"

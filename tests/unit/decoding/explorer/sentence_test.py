@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
-from nmt_zoo.decoding.alignment.links import GoldAlignment
 from nmt_zoo.decoding.explorer.sentence import NothingToShow, SentenceExplorer, write_pages
 from tests.tiny import pairs, small_settings
 
@@ -80,14 +79,6 @@ def test_a_given_translation_comes_first_and_is_not_repeated(transformer):
         assert [row["given"] for row in rows] == [True, *[False] * (len(rows) - 1)]
         assert rows[0]["text"] == target
         assert [row["text"] for row in rows].count(found) == 1
-
-
-def test_correct_links_are_numbered_by_words(transformer):
-    gold = GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0), (2, 2)}))
-    data = transformer.explore("one zebra dog", TARGET, gold=gold)
-    assert data["gold"] == {"sure": [(0, 0)], "possible": [(2, 2)]}
-    assert data["source"]["words"] == ["one", "zebra", "dog", "</s>"]
-    assert data["source"]["tokens"][1] == "<unk>" and data["source"]["wordOf"] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
