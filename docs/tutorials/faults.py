@@ -33,7 +33,7 @@ from nmt_zoo.data_pipeline.tokenization import vocabularies
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding import scores
 from nmt_zoo.decoding.search import extension
-from nmt_zoo.decoding.text.line_warnings import TranslationWarnings
+from nmt_zoo.decoding.text.line_warnings import LineWarnings
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.models import base, transformer
@@ -605,7 +605,7 @@ class Experiment:
             sources_, references = map(list, zip(*self.test, strict=True))
             test = [best.text for best, *_ in translator.translate(sources_)]
             result["bleu_test"] = _bleu(test, references)
-        notes = TranslationWarnings(1024, 256)
+        notes = LineWarnings(max_length=256)
         notes.add(sources, self.tokenizer.source.encode(sources), [[best] for best in found])
         result["warnings"] = [*notes]
         return result
