@@ -34,29 +34,12 @@ _KINDS = {
     "mbart": {"positions": "learned", "norm": "pre", "norm_embeddings": True},
 }
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
-# Fields of config.json that shape a model, and those that say nothing of what it computes.
+# Fields of config.json that are sizes or ids. Of the others, a model of these types reads no more
+# than `settings_of` does.
 _SIZES = (
     *("d_model", "vocab_size", "encoder_layers", "decoder_layers", "encoder_attention_heads"),
     *("decoder_attention_heads", "encoder_ffn_dim", "decoder_ffn_dim", "max_position_embeddings"),
     *("pad_token_id", "eos_token_id", "decoder_start_token_id"),
-)
-_READ = (
-    *("model_type", "activation_function", "scale_embedding", "dropout", "attention_dropout"),
-    *("activation_dropout", "share_encoder_decoder_embeddings", "decoder_vocab_size"),
-)
-_WITHOUT_EFFECT = (
-    *("_name_or_path", "_num_labels", "architectures", "torch_dtype", "dtype", "init_std"),
-    *("transformers_version", "use_cache", "is_encoder_decoder", "num_hidden_layers", "id2label"),
-    *("encoder_layerdrop", "decoder_layerdrop", "classif_dropout", "classifier_dropout"),
-    *("label2id", "num_labels", "tokenizer_class", "bos_token_id", "unk_token_id", "output_past"),
-    *("gradient_checkpointing", "max_length", "min_length", "num_beams", "length_penalty"),
-    *("early_stopping", "bad_words_ids", "forced_bos_token_id", "forced_eos_token_id", "prefix"),
-    *("force_bos_token_to_be_generated", "no_repeat_ngram_size", "task_specific_params"),
-    *("static_position_embeddings", "extra_pos_embeddings", "normalize_before", "add_bias_logits"),
-    *("normalize_embedding", "add_final_layer_norm", "do_blenderbot_90_layernorm"),
-    *("renormalize_logits", "sep_token_id", "cls_token_id", "return_dict", "output_attentions"),
-    *("output_hidden_states", "torchscript", "is_decoder", "add_cross_attention"),
-    *("tie_word_embeddings", "tie_encoder_decoder", "_from_model_config", "mbart_max_length"),
 )
 _SUBLAYERS = {
     "encoder": {"self_attn_layer_norm": "around_attention/norm"},
@@ -125,18 +108,12 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], list[Listed], Arrays]:
 def settings_of(config: dict[str, Any], path: Path) -> dict[str, Any]:
     """Returns the settings of our `Transformer` for a config.json, whose path errors name.
 
-    Raises UserError: a model of another kind, an unknown field, or a value out of its range.
+    Raises UserError: a model of another kind, or a value out of its range.
     """
     kind = config.get("model_type")
     if kind not in _KINDS:
         raise UserError(
             f"{path}: a model of the type {kind!r}; expected one of {', '.join(_KINDS)}"
-        )
-    unknown = [n for n in config if n not in (*_SIZES, *_READ, *_WITHOUT_EFFECT)]
-    if unknown:
-        raise UserError(
-            f"{path}: unknown fields: {', '.join(map(repr, unknown[:5]))}; a model that has them "
-            "may compute something else, so it is not read"
         )
     for name in _SIZES:
         if type(config.get(name)) is not int or not 0 <= config[name] <= _LARGEST:
