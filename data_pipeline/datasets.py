@@ -34,11 +34,17 @@ _DEMO_ARCHIVE = Path(__file__).with_name("demo.tar.xz")
 
 def _prepare_demo(folder, _):
     with tarfile.open(_DEMO_ARCHIVE) as archive:
-        for member in archive:
-            path, text = folder / member.name, archive.extractfile(member).read()
-            if not path.is_file() or path.read_bytes() != text:
-                write_text(path, text.decode("utf-8"))
-    return {name: Split(folder / f"{name}.en", folder / f"{name}.de") for name in SPLITS}
+        texts = {member.name: archive.extractfile(member).read() for member in archive}
+    return _written(folder, texts, "en", "de")
+
+
+def _written(folder, texts, source, target):
+    """Writes the files that are missing or differ, name -> bytes; returns the splits."""
+    for name, text in texts.items():
+        path = folder / name
+        if not path.is_file() or path.read_bytes() != text:
+            write_text(path, text.decode("utf-8"))
+    return {n: Split(folder / f"{n}.{source}", folder / f"{n}.{target}") for n in SPLITS}
 
 
 _DEMO = Included(
@@ -281,13 +287,12 @@ def _anki(source, target, honest=False):
         for group in shuffled:
             open_splits = (name for name, pairs in splits.items() if len(pairs) < held_out)
             splits[next(open_splits, "train")] += group
-        for name, pairs in splits.items():
-            for language in (source, target):
-                text = "".join(f"{pair[language]}\n" for pair in pairs)
-                path = folder / f"{name}.{language}"
-                if not path.is_file() or path.read_bytes() != text.encode():
-                    write_text(path, text)
-        return {n: Split(folder / f"{n}.{source}", folder / f"{n}.{target}") for n in SPLITS}
+        texts = {
+            f"{name}.{language}": "".join(f"{pair[language]}\n" for pair in pairs).encode()
+            for name, pairs in splits.items()
+            for language in (source, target)
+        }
+        return _written(folder, texts, source, target)
 
     how = "no English side is in two splits" if honest else "split at random, as in tutorials"
     return Included(

@@ -5,13 +5,11 @@ import html.entities
 import re
 from typing import Any
 
+from nmt_zoo.data_pipeline.text_form import INVISIBLE
+
 # White space other than the plain space, including line separators, and control characters.
-_ODD_SPACES = re.compile(
-    "[\x00-\x09\x0b-\x1f\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
-)
-# Soft hyphen, zero-width space, word joiner, byte order mark: invisible, yet they make words differ
-# that look equal.
-_INVISIBLE = re.compile("[\xad\u200b\u2060\ufeff]")
+_ODD_SPACES = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]|[^\S\n ]")
+_INVISIBLE = re.compile(f"[{INVISIBLE}]")  # They make words differ that look equal.
 _ENTITY = re.compile("&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});")
 _MAX_CHARACTERS = 2000  # Longer texts are no sentences.
 _MAX_LENGTH_RATIO = 3.0  # Of the longer side to the shorter side plus `_RATIO_SLACK`.

@@ -15,7 +15,6 @@ Checkpoints are NumPy archives, one file each, written atomically; their CRC-32 
 Only this module knows the layout.
 """
 
-import collections
 import json
 import math
 import os
@@ -255,7 +254,7 @@ class ModelDirectory:
             for weight, value in zip(model.weights, exact.weights, strict=True):
                 weight.assign(value)
         self._align(model)
-        penalty = self.length_penalty()
+        penalty = self.chosen()["length_penalty"]
         # Scores of a decoder of its own are no log-probabilities.
         config["length_penalty"] = 0.0 if model.decoder_class else penalty
         if not language_model:
@@ -335,16 +334,11 @@ class ModelDirectory:
             return {"length_penalty": LENGTH_PENALTY}
         try:
             chosen = {**json.loads("\n".join(read_lines(self.search_path)))}
-            penalty = chosen["length_penalty"]
+            if not 0 <= chosen["length_penalty"] <= MAX_LENGTH_PENALTY:
+                raise ValueError
         except (ValueError, TypeError, KeyError, RecursionError):
             raise self._damaged_search() from None
-        if type(penalty) not in (int, float) or not 0 <= penalty <= MAX_LENGTH_PENALTY:
-            raise self._damaged_search()
         return chosen
-
-    def length_penalty(self) -> float:
-        """Returns the length penalty that was chosen for the best weights, or the usual one."""
-        return self.chosen()["length_penalty"]
 
     def _align(self, model):
         """Lets a model align by the attention that was chosen for the best weights, if one was."""
@@ -462,7 +456,7 @@ class ModelDirectory:
 
         Damaged ones are left out. Returns the steps that were read, and the averages.
         """
-        total, types, steps_read, counts = {}, {}, [], collections.Counter()
+        total, types, steps_read = {}, {}, []
         for step in steps:
             try:
                 arrays = read_archive(self.checkpoint_path(step), prefix="model/")[0]
@@ -473,9 +467,8 @@ class ModelDirectory:
             for name, array in arrays.items():
                 total[name] = total.get(name, 0.0) + array.astype(np.float64)
                 types[name] = array.dtype
-                counts[name] += 1
         return steps_read, {
-            name: (array / counts[name]).astype(types[name]) for name, array in total.items()
+            name: (array / len(steps_read)).astype(types[name]) for name, array in total.items()
         }
 
     def keep_bad_batches(

@@ -30,7 +30,7 @@ def summarize(directory: ModelDirectory) -> dict[str, str]:
         "minutes": _text(records[-1]["seconds"] / 60 if records else None, ",.1f"),
         "valid perplexity": _text(best.get("perplexity"), ",.2f"),
         "valid BLEU": _text(best.get("bleu"), ".2f"),
-        "length penalty": "-" if has_own_search else f"{directory.length_penalty():g}",
+        "length penalty": "-" if has_own_search else f"{directory.chosen()['length_penalty']:g}",
         "of step": f"average of {len(averaged)}" if averaged else _text(best.get("step"), ",d"),
         "skipped steps": _text(skipped[-1] if skipped else 0, ",d"),
         "checkpoints": ", ".join(map(str, steps)) or "-",

@@ -118,7 +118,7 @@ def load_directory(
     Raises UserError: the package is missing, another model than a Transformer, a damaged file, or
     weights that do not fit the configuration.
     """
-    config = {**directory.config(), "length_penalty": directory.length_penalty()}
+    config = {**directory.config(), "length_penalty": directory.chosen()["length_penalty"]}
     weights, tokenizer = weights_in(directory), directory.tokenizer(languages)
     with tempfile.TemporaryDirectory() as folder:
         try:

@@ -623,17 +623,17 @@ def test_the_length_penalty_is_chosen_for_the_best_weights(directory, corpus, te
 def test_a_length_penalty_does_not_outlive_the_weights_for_which_it_was_chosen(directory):
     directory.write_best({}, {})
     directory.write_search({"length_penalty": 2.0})
-    assert directory.length_penalty() == 2.0
+    assert directory.chosen()["length_penalty"] == 2.0
     directory.write_best({}, {})
-    assert directory.length_penalty() == 0.6
+    assert directory.chosen()["length_penalty"] == 0.6
 
 
 @pytest.mark.parametrize("found", ["{}", "[]", '{"length_penalty": "1"}', '{"length_penalty": -1}'])
 def test_a_damaged_length_penalty_is_named(directory, found):
-    assert directory.length_penalty() == 0.6
+    assert directory.chosen()["length_penalty"] == 0.6
     directory.search_path.write_text(found)
     with pytest.raises(UserError, match=r"search\.json: damaged"):
-        directory.length_penalty()
+        directory.chosen()
 
 
 def test_a_best_npz_that_is_gone_or_damaged_is_made_anew(directory, corpus, capsys):
