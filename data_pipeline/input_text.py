@@ -6,7 +6,6 @@ Files are plain texts, columns of a `.tsv`, or test sets in SGML or XML.
 import collections
 import itertools
 import os
-import re
 import select
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -28,12 +27,11 @@ from nmt_zoo.data_pipeline.lines import (
     same_file,
     sides_of,
 )
-from nmt_zoo.data_pipeline.text_form import is_blank, normalised
+from nmt_zoo.data_pipeline.text_form import is_blank
 
 _BLOCK_BYTES = 1 << 16
 _PAUSE_SECONDS = 0.01  # A writer that is busy may leave a pipe empty for a moment.
 _MOST_CHARACTERS = 1 << 20  # A window of long lines must fit into memory, too.
-_SAMPLE, _SHARED = 1000, 0.1  # Lines of a column; least share of words that two references share.
 _MOST_BATCHES = 32  # In a window. Lines of similar length share batches only within a window.
 
 
@@ -212,21 +210,25 @@ def reference_texts(
 
     Args:
         references: one or more paths separated by commas, each of a plain text, of a test set in
-            SGML or XML with one or more references, or of the `.tsv` that holds the source: its
-            other columns that are translations. Those that are not are named in a line.
+            SGML or XML with one or more references, or of the `.tsv` that holds the source in one
+            of its two columns.
         source: path of the source, or its name if it is no file, such as "standard input".
         column: as in `source_text`.
 
-    Raises UserError: a file cannot be read or is blank, or has another number of lines or other
-    segments than the source.
+    Raises UserError: a file cannot be read or is blank, or has another number of lines, other
+    segments than the source or further columns.
     """
     all_references = []
     for path in names_of(references):
         if same_file(source, path) and not markup.has_both_sides(path):
             sides_of(source, path)  # Refuses all but a .tsv.
-            texts = _reference_columns(
-                path, [*map(Lines, _columns(path, column or 1))], column or 1
-            )
+            columns = _columns(path, column or 1)
+            if len(columns) > 2:
+                raise UserError(
+                    f"{path}: has {len(columns)} columns, and --reference takes the other one of "
+                    "two; write each reference to a file, for example with `cut -f3`"
+                )
+            texts = [Lines(columns[2 - (column or 1)])]
         else:
             if column is None:  # A column is one side, so that the other may be a file of its own.
                 check_one_side(source)
@@ -272,49 +274,3 @@ def _columns(path, column):
     if column > count:
         raise UserError(f"{path}, line 1: has {count} columns; there is no column {column}")
     return [TextFile(path, number, count) for number in range(count)]
-
-
-def _reference_columns(path, columns, source):
-    """Returns the columns of a `.tsv` that translate the one with number `source`, from 1.
-
-    Of several others, the first that has text like a translation, and those that share words with
-    it line by line, unlike scores, identifiers, licences and other languages.
-    """
-    numbers = [number for number in range(1, len(columns) + 1) if number != source]
-    if len(numbers) == 1:
-        return [columns[numbers[0] - 1]]
-    words = [
-        [re.findall(r"\w+", normalised(line).lower()) for line in itertools.islice(text, _SAMPLE)]
-        for text in columns
-    ]
-    own = words[source - 1]
-    others = [n for n in numbers if words[n - 1] != own] or numbers
-    texts = [n for n in others if _may_translate(words[n - 1], own)] or others[:1]
-    first = min(texts, key=lambda n: (n < source, n))  # Better one after the source.
-    chosen = []
-    for n in texts:
-        here, beside = (_alike(words[first - 1], x) for x in (words[n - 1], words[n - 1][1:]))
-        chosen += [n] if n == first or here > max(_SHARED, 2 * beside) else []
-    if left := [n for n in numbers if n not in chosen]:
-        example = next(filter(None, map(str.strip, columns[left[0] - 1])), "")
-        print(
-            f"{path}: of its columns, {', '.join(map(str, chosen))} is taken for the reference, "
-            f"and {', '.join(map(str, left))} left out (column {left[0]}: {example[:40]!r}); give "
-            "a --reference of its own if this is wrong",
-            file=sys.stderr,
-        )
-    return [columns[n - 1] for n in chosen]
-
-
-def _may_translate(lines, source):
-    """Returns whether lines, as lists of words, may translate others."""
-    words = [word for line in lines for word in line]
-    has_letters = sum(any(map(str.isalpha, word)) for word in words) > len(words) / 2
-    # Each line has other words than the next, unlike a licence, and not far fewer than the source.
-    return has_letters and _alike(lines, lines[1:]) < 0.5 and len(words) > sum(map(len, source)) / 4
-
-
-def _alike(lines, others):
-    """Returns the mean share of the words of two lines that both have."""
-    pairs = [({*a}, {*b}) for a, b in zip(lines, others, strict=False) if a and b]
-    return sum(len(a & b) / len(a | b) for a, b in pairs) / max(len(pairs), 1)

@@ -248,8 +248,7 @@ class Arguments(ModelArguments):
         _SCORES,
         "",
         "Files of human translations of the input, separated by commas; or the --input itself if "
-        "it is a test set with references, or a .tsv, whose other columns of translations are "
-        "the references. "
+        "it is a test set with references, or a .tsv, whose other column is the reference. "
         "Blank lines are not scored. Prints --metrics.",
     )
     metrics: list[str] = flag(

@@ -164,34 +164,23 @@ def test_files_of_another_form_are_refused(write, form):
         assert len(source_text(write("plain", text))) == 2
 
 
-def test_the_other_columns_of_a_tsv_with_translations_are_references(write, capsys):
-    source = ["a dog runs fast", "two cats sleep", "the old man sings"]
-    target = ["ein Hund rennt schnell", "zwei Katzen schlafen", "der alte Mann singt"]
-    again = ["ein Hund läuft schnell", "", "der alte Mann sang"]
-    columns = {
-        "scores": ["0.1", "0.25", "1"],
-        "licences": [f"CC-BY 2.0 #{n} (user)" for n in range(3)],
-        "identifiers": ["doc1-a", "doc1-b", "doc2-c"],
-        "French": ["un chien court vite", "deux chats dorment", "le vieux chante"],
-        "the source": source,
-    }
-    for more in columns.values():
-        for order in ((source, target, again, more), (more, source, target, again)):
-            path = write("x.TSV", "\n".join(map("\t".join, zip(*order, strict=True))))
-            place = 1 if order[0] is source and order[-1] is more else 2
-            assert list(source_text(path, place)) == source
-            expected = [x for x in order if x in (target, again)]
-            assert reference_texts(path, path, source, place) == expected
-            assert f"{4 if order[-1] is more else 1} left out" in capsys.readouterr().err
-    path = write("x.TSV", "\n".join(map("\t".join, zip(source, target, again, strict=True))))
-    assert reference_texts(path, path, source) == [target, again]
+def test_the_other_column_of_a_tsv_is_the_reference(write, capsys):
+    source, target = ["a dog", "two cats", "the man"], ["ein Hund", "zwei Katzen", "der Mann"]
+    for columns, place in (((source, target), 1), ((target, source), 2)):
+        path = write("x.TSV", "\n".join(map("\t".join, zip(*columns, strict=True))))
+        assert list(source_text(path, place)) == source
+        assert reference_texts(path, path, source, place) == [target]
     other = write("y.de", "\n".join(source))
     assert capsys.readouterr().err == ""
-    assert reference_texts(f"{other},{path}", path, source, 1) == [source, target, again]
+    assert reference_texts(f"{other},{path}", path, source, 2) == [source, target]
     assert "3 of 3 lines of the reference are those of the source" in capsys.readouterr().err
-    for reference, source in ((other, path), (path, other)):
+    more = write("z.tsv", "\n".join(map("\t".join, zip(source, target, "123", strict=True))))
+    assert list(source_text(more, 2)) == target
+    with pytest.raises(UserError, match=r"has 3 columns.*`cut -f3`"):
+        reference_texts(more, more, source)
+    for reference, source_path in ((other, path), (path, other)):
         with pytest.raises(UserError, match="TSV: given for one side only"):
-            reference_texts(reference, source, ["a", "b", "c"])
+            reference_texts(reference, source_path, ["a", "b", "c"])
 
 
 def test_references_that_do_not_fit_are_refused(write):
