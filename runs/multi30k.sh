@@ -16,7 +16,7 @@ SEED="${SEED:-1}"
 TEXT=data/multi30k_en_de  # downloaded by train.py
 
 "$PYTHON" train.py --dataset=multi30k_en_de --model=transformer_tiny --num_pieces=6000 \
-    --set=positions=rotary --set=dropout=0.2 --bpe_dropout=0.1 --copy_share=0 \
+    --set=positions=rotary --set=dropout=0.2 --bpe_dropout=0.1 --noise=none \
     --schedule=cosine --learning_rate=3e-3 --warmup_steps=1000 --max_steps=32000 --patience=0 \
     --eval_every_steps=2000 --bleu_lines=200 --save_every_steps=250 --average_checkpoints=8 \
     --distribution=mirrored --num_replicas=2 --max_tokens_per_batch=1024 --intra_op_threads=1 \

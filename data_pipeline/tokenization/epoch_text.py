@@ -47,7 +47,7 @@ class EpochText(NamedTuple):
         except OSError as error:
             raise UserError(
                 f"{folder}: the text of an epoch cannot be written ({error.strerror}); "
-                "--copy_share and --bpe_dropout need as much free space there as the training text "
+                "--noise and --bpe_dropout need as much free space there as the training text "
                 "as ids"
             ) from None
 

@@ -34,8 +34,11 @@ from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, write_json
 from nmt_zoo.common.parallel import num_cores
+from nmt_zoo.common.progress import Progress
 from nmt_zoo.configuration.options import AUTO, CHANNEL_WEIGHT, FUSION_WEIGHT
-from nmt_zoo.data_pipeline.input_text import open_text
+from nmt_zoo.data_pipeline.input_text import open_text, windows
+from nmt_zoo.data_pipeline.noise import NAMES
+from nmt_zoo.decoding.noise_scores import CLEAN, kinds_of, noise_scores
 from nmt_zoo.decoding.scores import (
     METRICS,
     USUAL,
@@ -267,6 +270,16 @@ class Arguments(ModelArguments):
         "references.",
         needs=("reference", "metrics=bleu"),
     )
+    noise: str = flag(
+        _SCORES,
+        "",
+        "Kinds of noise, separated by commas, or all: also translates and scores the test set with "
+        f"each, beside the clean one. Kinds: {', '.join(NAMES)}.",
+        needs={"input": "the text that is altered", "reference": "altered with it"},
+        excludes=dict.fromkeys(
+            ("prefix", "required", "n_best>1", "sample"), "it is for plain translations"
+        ),
+    )
     save_scores: str = flag(
         _SCORES, "", "JSON file for the scores and settings.", needs=("reference",)
     )
@@ -439,6 +452,8 @@ def check_flags(args: Arguments) -> None:
     if args.tag and args.tag.split() != [args.tag]:
         raise UserError(f"--tag={args.tag!r}: expected one word, without white space")
     check_metrics(args.metrics)
+    if args.noise:
+        kinds_of(args.noise)
     if args.reference and "bleu" in args.metrics:
         check_bleu_tokenizer(args.tokenize)
     inputs = [args.input, args.score, *args.reference.split(",")]
@@ -548,7 +563,35 @@ def translate(
     if text.references:
         facts = {"parameters": models.model.count_params()}
         run = {**models.config, **facts, "training": training, "machine": machine()}
+        rows = with_noise(args, translator, outputs) if args.noise else []
+        if rows:
+            run["noise"] = [row._asdict() for row in rows]
         print_scores(args, outputs, text, models.tokenizer, run, seconds)
+        for row in rows:
+            share = 100 * row.bleu / rows[0].bleu if rows[0].bleu else 0
+            of_clean = f" ({share:.0f}% of {CLEAN})" * (row is not rows[0])
+            altered = f"{row.altered:5,} lines altered, "
+            print_results(
+                args, f"{row.kind:9}{altered}BLEU {row.bleu:5.2f}{of_clean}, chrF {row.chrf:5.2f}"
+            )
+
+
+def with_noise(args: Arguments, translator: Translator, outputs: list[str]) -> list[Any]:
+    """Translates and scores the test set with each kind of noise; returns `noise_scores.Row`s."""
+    text = open_text(args.input, column=args.input_column, reference=args.reference)
+    lines = [line for _, window in windows(text.read, args.batch_size) for line in window]
+    if len(text.references) > 1:
+        raise UserError(
+            f"--noise alters a line and its reference, found {len(text.references)} references "
+            "of each line; give one"
+        )
+    pairs = list(zip(lines, text.references[0], strict=True))
+    tokenize = args.tokenize
+    if tokenize == AUTO:
+        tokenize, _ = bleu_tokenizer(text.references)
+    rows = noise_scores(translator, kinds_of(args.noise), pairs, outputs, tokenize)
+    with Progress("noise", len(kinds_of(args.noise)) + 1, "texts") as progress:
+        return [progress.update(1) or row for row in rows]
 
 
 def main(args: Arguments) -> int:

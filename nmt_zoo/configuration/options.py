@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from nmt_zoo.configuration.rules import holds
+from nmt_zoo.data_pipeline.noise import NAMES, NONE
 from nmt_zoo.data_pipeline.text_form import FORMS
 from nmt_zoo.data_pipeline.tokenization.tokenizers import KINDS
 
@@ -219,13 +220,11 @@ OPTIONS = [
         needs=("tokenizer=bpe",),
     ),
     Option(
-        "copy_share",
-        0.0,
-        "Share of the training pairs that get a string to copy on both sides, such as an emoji, "
-        "quotation marks or an address; others in every epoch.",
+        "noise",
+        NONE,
+        "Kinds of noise with the share of the training pairs that each alters, others in every "
+        f"epoch, such as copies=0.05,typos=0.1; {NONE}: no noise. Kinds: {', '.join(NAMES)}.",
         _PAIRS,
-        0.0,
-        1.0,
         needs=("tokenizer=bpe",),
     ),
     Option(

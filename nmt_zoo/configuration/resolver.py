@@ -24,6 +24,7 @@ from nmt_zoo.configuration.settled import (
     Layer,
     Settled,
 )
+from nmt_zoo.data_pipeline.noise import NONE
 
 Values = Mapping[str, Any]
 
@@ -64,7 +65,7 @@ def options_of(
     of_way = {
         **recipes.BY_WAY.get(way, {}),
         **recipes.BY_MODEL_AND_WAY.get((model, way), {}),
-        "copy_share": _copy_share(model, way, {**DEFAULTS, **of_model, **fixed}),
+        "noise": _noise(model, way, {**DEFAULTS, **of_model, **fixed}),
     }
     below = [Layer(DEFAULT, DEFAULTS), Layer(MODEL, of_model), *of_text, Layer(WAY, of_way)]
     return _completed(Settled(*below, Layer(ORIGIN, origin), Layer(FLAG, given)))
@@ -121,11 +122,11 @@ def settings_of_resumed(model: str, given: Values, begun: Values) -> Settled:
     )
 
 
-def _copy_share(model, way, options):
-    """Returns the share of pairs with strings to copy; ready pieces may have no bytes for them."""
+def _noise(model, way, options):
+    """Returns the noise of the training pairs; ready pieces may lack bytes for strings to copy."""
     makes_pieces = options["tokenizer"] == "bpe" and not options["vocab_file"]
     by_gradient = way == "gradient" and models.model_class(model).predicts != "scores"
-    return recipes.COPY_SHARE if makes_pieces and by_gradient else 0.0
+    return recipes.NOISE if makes_pieces and by_gradient else NONE
 
 
 def _settings_for(valid, options):

@@ -10,6 +10,7 @@ from nmt_zoo.common import own_code
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.configuration.options import BUILT_IN, DEFAULTS, OPTIONS, VOCABULARY
+from nmt_zoo.data_pipeline.noise import COPIES, NONE
 from nmt_zoo.data_pipeline.tokenization.languages import Languages
 from nmt_zoo.data_pipeline.tokenization.tokenizers import KINDS
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS
@@ -36,6 +37,10 @@ def read_configuration(path: Path, *, checks_model: bool = True) -> dict[str, An
                 "written by another version of nmt_zoo; train again or use that version"
             )
         _load_code(config.get("code", []), path.parent)
+        options = config.get("options")
+        if isinstance(options, dict) and "copy_share" in options:  # Of the first release.
+            share = options.pop("copy_share")
+            options["noise"] = f"{COPIES}={share:g}" if share else NONE
         _check(config, checks_model)
         # Options of the user's own may be registered after the run.
         added = {name: DEFAULTS[name] for name in DEFAULTS if name not in BUILT_IN}

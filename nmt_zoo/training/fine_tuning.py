@@ -9,6 +9,7 @@ from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration import recipes
 from nmt_zoo.configuration.options import VOCABULARY
+from nmt_zoo.data_pipeline.noise import NONE
 from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES, Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS
 from nmt_zoo.model_directory.directory import ModelDirectory
@@ -20,7 +21,7 @@ def inherit(
     """Returns the options and settings that a new run inherits from the model it starts from.
 
     `path` is that model's directory, `model` a preset name; `user_options` and `user_settings` are
-    those that the user gave. The options returned are those of the vocabulary, and copy_share.
+    those that the user gave. The options returned are those of the vocabulary, and the noise.
 
     Raises:
         UserError: there is no model directory, or its model, vocabulary or settings differ from
@@ -54,7 +55,7 @@ def inherit(
             f"--init_from={path}: vocabulary and settings come from that model, but "
             f"{', '.join(of_vocabulary + of_model)}; {remedy}"
         )
-    options["copy_share"] = config["options"].get("copy_share", 0.0)
+    options["noise"] = config["options"].get("noise", NONE)
     if is_imported(path):  # Far more text has trained it than will tune it.
         options |= recipes.OF_IMPORTED
     return options, config["settings"]

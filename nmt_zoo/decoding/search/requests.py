@@ -6,6 +6,7 @@ from typing import Any
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.configuration.options import Option
+from nmt_zoo.data_pipeline.noise import COPIES, NONE, shares_of
 from nmt_zoo.data_pipeline.text_form import normalised
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import (
@@ -73,8 +74,8 @@ OPTIONS = (
         "",
         "Regular expression of parts of lines that are copied, not translated; technical: e-mail "
         "and web addresses, placeholders, tags and entities. Parts with characters that the "
-        "vocabulary lacks are copied, too, without the flag only by models of --copy_share; none: "
-        "nothing is copied.",
+        "vocabulary lacks are copied, too, without the flag only by models of --noise=copies; "
+        "none: nothing is copied.",
         _WORDS,
     ),
     Option(
@@ -217,7 +218,7 @@ def translator_options(
     others = (*FILES, "keep", "shortlist")
     options = {name: value for name, value in given.items() if name not in others}
     trained = [directory.config()["options"] for directory in directories]
-    copies = all(of_model.get("copy_share") for of_model in trained)
+    copies = all(COPIES in shares_of(of_model.get("noise", NONE)) for of_model in trained)
     options["context_sentences"] = trained[0]["context_sentences"]
     if options.get("sample"):
         options["beam_size"] = 1

@@ -11,6 +11,7 @@ from typing import Any
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_bytes, write_text
 from nmt_zoo.configuration.resolver import options_of
+from nmt_zoo.data_pipeline.noise import NONE
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, model_of
 from nmt_zoo.model_directory.pretrained import hugging_face, marian
 from nmt_zoo.model_directory.pretrained.entries import entries_of
@@ -45,7 +46,7 @@ def import_model(
         "settings": settings,
         "tokenizer": "bpe",
         "vocab_sizes": [len(entries[0].rows), len(entries[-1].rows)],
-        "options": dict(options_of(PRESET, "files", {"normalise": "none", "copy_share": 0.0})),
+        "options": dict(options_of(PRESET, "files", {"normalise": "none", "noise": NONE})),
         "imported": {"from": origin, "license": licence_of(folder), "files": _checksums(folder)},
     }
     if listed[0].languages:

@@ -11,6 +11,7 @@ from nmt_zoo.configuration.options import DEFAULTS
 from nmt_zoo.data_pipeline.batching import Batching, EpochPlan
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.mixing import mixture
+from nmt_zoo.data_pipeline.noise import shares_of
 from nmt_zoo.data_pipeline.pipeline import describe, plan_batches
 from nmt_zoo.data_pipeline.tokenization.altered_pairs import AlteredPairs
 from nmt_zoo.data_pipeline.tokenization.bpe_dropout import BpeDropout
@@ -122,8 +123,8 @@ def make_epochs(
     longest = max(int(side.lengths.max()) for side in encoded.corpus)
     text = altered = dropout = None
     common = options["seed"], options["max_length"]
-    if options["copy_share"]:
-        altered = AlteredPairs(tokenizer, options["copy_share"], *common)
+    if shares := shares_of(options["noise"]):
+        altered = AlteredPairs(tokenizer, shares, *common)
     if options["bpe_dropout"]:
         dropout = BpeDropout(tokenizer, options["bpe_dropout"], *common)
     if altered or dropout:

@@ -12,7 +12,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.configuration import recipes
 from nmt_zoo.configuration.options import size_option
-from nmt_zoo.data_pipeline import encoding, mixing
+from nmt_zoo.data_pipeline import encoding, mixing, noise
 from nmt_zoo.data_pipeline.documents import SEPARATOR, with_contexts
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide, PairFilter
 from nmt_zoo.data_pipeline.lines import Lines, open_split, open_target, tagged
@@ -73,6 +73,7 @@ class PairText(NamedTuple):
         """Opens {"train": `Split`, "valid": `Split`}."""
         train = open_split(splits["train"])
         mixing.parse_weights(options["corpus_weights"], len(train[0].sizes))
+        noise.shares_of(options["noise"])  # Refused before anything is made.
         valid, tags = open_split(splits["valid"]), ()
         if context := options["context_sentences"]:
             in_documents, summary = with_contexts(train[0], context)

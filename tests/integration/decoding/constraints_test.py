@@ -23,7 +23,7 @@ from nmt_zoo.decoding.translator import Translator
 from tests.tiny import SMALL
 
 pytestmark = pytest.mark.usefixtures("eagerly")
-TRAINED = {"copy_share": 0.0, "context_sentences": 0}
+TRAINED = {"noise": "none", "context_sentences": 0}
 DIRECTORY = SimpleNamespace(config=lambda: {"options": TRAINED})
 LINES = ["one dog", "", "cat sees big house two three", "three cats"]
 

@@ -8,7 +8,7 @@ from tests.tiny import SMALL_FLAGS, corpus_flags
 
 # Trained until translations end: a search that never finds `</s>` takes seconds.
 TRANSFORMER = [*SMALL_FLAGS, "--num_pieces=300", "--max_tokens_per_batch=256", "--bleu_lines=0"]
-TRANSFORMER += ["--set=dropout=0.0", "--bpe_dropout=0", "--copy_share=0", "--schedule=constant"]
+TRANSFORMER += ["--set=dropout=0.0", "--bpe_dropout=0", "--noise=none", "--schedule=constant"]
 TRANSFORMER += ["--learning_rate=0.01", "--warmup_steps=5", "--average_checkpoints=1"]
 TRANSFORMER += ["--log_every_steps=50", "--eval_every_steps=150", "--max_steps=150"]
 

@@ -10,6 +10,7 @@ from nmt_zoo.command_line import translate
 from nmt_zoo.command_line.engines import convert_if_chosen
 from nmt_zoo.command_line.flag_values import defined, parse, read
 from nmt_zoo.common.files import read_lines
+from nmt_zoo.data_pipeline.noise import NAMES
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.weight_files import read_archive, write_archive
@@ -92,6 +93,18 @@ def test_the_scores_of_a_reference_are_those_of_tensorflow_unless_asked_otherwis
     for engine in ("tensorflow", "ctranslate2"):
         run_script("translate", [f"--model_dir={transformer}", *reference, f"--engine={engine}"])
         assert json.loads((tmp_path / "scores.json").read_text())["engine"] == engine
+
+
+def test_noise_is_scored_beside_the_clean_text(transformer, text, tmp_path):
+    flags = [f"--input={text / 'valid.source'}", f"--reference={text / 'valid.target'}"]
+    flags += [f"--save_scores={tmp_path / 'scores.json'}", f"--output={tmp_path / 'out'}"]
+    done = run_script("translate", [f"--model_dir={transformer}", *flags, "--noise=all"])
+    record = json.loads((tmp_path / "scores.json").read_text())
+    rows = {row["kind"]: row for row in record["noise"]}
+    assert [*rows] == ["clean", *NAMES]
+    assert rows["clean"]["bleu"] == record["bleu"] and rows["clean"]["altered"] == 0
+    assert rows["capitals"]["altered"] == rows["copies"]["altered"] == 20
+    assert all(line.split()[0] in rows for line in done.out.splitlines()[-len(rows) :])
 
 
 def test_other_models_are_left_to_tensorflow_and_refused_if_asked_for(text, tmp_path):

@@ -22,7 +22,7 @@ OPTIONS = [
     *("--precision=float16", "--ema_decay=0.9"),
     *("--weight_decay=0.1", "--schedule=cosine", "--decay_steps=40"),
     *("--warmup_steps=2", "--eval_every_steps=5", "--save_every_steps=7"),
-    *("--bpe_dropout=0.3", "--token_dropout=0.1", "--copy_share=0.4"),
+    *("--bpe_dropout=0.3", "--token_dropout=0.1", "--noise=copies=0.3,typos=0.2"),
 ]
 
 

@@ -104,16 +104,16 @@ RECIPES = [
     ("lstm_luong", "files", {}, (100_000, 0), {"num_pieces": 2000, "bpe_dropout": 0}),
     # Models that make their pieces learn to copy unless they cannot.
     *(
-        ("transformer_tiny", "files", given, (10**6, 0), {"copy_share": share})
-        for given, share in (
-            *(({"tokenizer": "word"}, 0), ({"vocab_file": "any.model"}, 0)),
-            *(({"copy_share": 0.0}, 0), ({"copy_share": 0.2}, 0.2)),
+        ("transformer_tiny", "files", given, (10**6, 0), {"noise": noise})
+        for given, noise in (
+            *(({"tokenizer": "word"}, "none"), ({"vocab_file": "any.model"}, "none")),
+            *(({"noise": "none"}, "none"), ({"noise": "stop=0.2"}, "stop=0.2")),
         )
     ),
-    ("transformer_tiny", "demo", {}, None, {"copy_share": 0.05}),
-    ("lstm_luong", "files", {}, (10**6, 0), {"copy_share": 0.05}),
+    ("transformer_tiny", "demo", {}, None, {"noise": "copies=0.05"}),
+    ("lstm_luong", "files", {}, (10**6, 0), {"noise": "copies=0.05"}),
     *(
-        (preset, "files", {}, (10**6, 0), {"copy_share": 0})
+        (preset, "files", {}, (10**6, 0), {"noise": "none"})
         for preset in ("ibm1", "attention_ibm1", "ibm1_factored", "ngram_lm")
     ),
     # Tables have words that occur once.

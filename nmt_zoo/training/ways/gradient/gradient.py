@@ -35,7 +35,7 @@ _NOT_WITH_SCORES = {
     "smoothing_over": "which maximises its exact likelihood",
     "teacher": "which maximises its exact likelihood",
     "bpe_dropout": "whose table has only the word pairs of the usual pieces",
-    "copy_share": "whose table has only the word pairs of the text",
+    "noise": "whose table has only the word pairs of the text",
     "token_dropout": "whose table has only the word pairs of the text",
 }
 # Options that are arguments of `Gradient`, by the same names.
@@ -59,7 +59,7 @@ class Gradient(WayOfTraining):
         *("jit_compile", "ema_decay", "adam_beta_2", "weight_decay", "clip_norm"),
         *("learning_rate", "warmup_steps", "schedule", "decay_steps", "plateau_patience"),
         *("loss_average", "label_smoothing", "smoothing_over", "l2", "bpe_dropout"),
-        *("token_dropout", "context_sentences", "copy_share"),
+        *("token_dropout", "context_sentences", "noise"),
         *("guide", "guide_weight", "teacher", "teacher_weight"),
     )
     takes_batches = True

@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import VOCABULARY
+from nmt_zoo.data_pipeline.noise import NONE
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.model_directory.combined_models import check_same_tokenizer, load_models, require_steps
 from nmt_zoo.model_directory.directory import model_directories
@@ -177,7 +178,7 @@ def vocabulary_options(teacher: str, user_options: dict[str, Any]) -> dict[str, 
             f"--teacher={teacher}: the vocabulary comes from that model, but "
             f"{', '.join(changed)}; leave these flags out"
         )
-    return {**options, "copy_share": config["options"].get("copy_share", 0.0)}
+    return {**options, "noise": config["options"].get("noise", NONE)}
 
 
 def teacher_tokenizer(teacher: str) -> Tokenizer:

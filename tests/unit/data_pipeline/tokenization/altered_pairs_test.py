@@ -29,7 +29,7 @@ def corpus(tokenizer):
 
 
 def altered(tokenizer, share=1.0, seed=1, max_length=100):
-    return AlteredPairs(tokenizer, share, seed, max_length)
+    return AlteredPairs(tokenizer, {"copies": share}, seed, max_length)
 
 
 def lines_of(tokenizer, corpus):
@@ -73,6 +73,18 @@ def test_an_epoch_alters_its_share_of_the_pairs_and_other_epochs_other_pairs(tok
         assert 0.08 < np.mean(changed) < 0.12
         chosen.append(changed)
     assert chosen[0] != chosen[1] and chosen[0] != chosen[2]
+
+
+def test_each_kind_alters_its_share_and_no_pair_has_two(tokenizer, corpus):
+    big = EncodedCorpus(*(side.take(np.arange(200).repeat(20)) for side in corpus))
+    usual = lines_of(tokenizer, big)
+    of = AlteredPairs(tokenizer, {"capitals": 0.2, "stop": 0.3}, 1, 100)
+    found = lines_of(tokenizer, of.sample(big, 0))
+    for side, new in zip(usual, found, strict=True):
+        in_capitals = [b == a.upper() for a, b in zip(side, new, strict=True)]
+        without_stop = [b == a.removesuffix(" .") for a, b in zip(side, new, strict=True)]
+        assert 0.18 < np.mean(in_capitals) < 0.22 and 0.28 < np.mean(without_stop) < 0.32
+        assert all(b in (a, a.upper(), a[:-2]) for a, b in zip(side, new, strict=True))
 
 
 def test_a_pair_that_would_become_too_long_stays_as_it_is(tokenizer, corpus):
