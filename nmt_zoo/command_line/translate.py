@@ -74,7 +74,7 @@ _NOT_BY_CTRANSLATE2 = dict.fromkeys(
     (
         *("channel_model", "language_model", "replace_unknowns", "prefix", "required"),
         *("shortlist", "compile", "divide_by_length"),
-        *("precision=bfloat16", "precision=int8", "precision=auto"),
+        *("precision=bfloat16", "precision=int8", "precision=auto", "abstain"),
     ),
     "CTranslate2 cannot use it",
 )
@@ -85,6 +85,7 @@ _OF_TRANSLATING = dict.fromkeys(
         *("divide_by_length", "prefix", "required", "banned"),
         *("keep", "sample", "temperature", "top_k", "top_p", "seed", "mbr"),
         *("shortlist", "replace_unknowns", "lexicon", "split_sentences", "long_lines", "tag"),
+        "abstain",
         *("export_dir", "reference", "metrics", "lowercase", "tokenize"),
         *("save_scores", "format=scores", "engine=ctranslate2", "compile", "precision=auto"),
     ),
@@ -188,6 +189,18 @@ class Arguments(ModelArguments):
         "--sample. Above 1, they are written as `line ||| translation ||| score`, lines counted "
         "from 0, and lines in parts (--long_lines=split) have one.",
         1,
+    )
+    abstain: float | None = flag(
+        _TEXT,
+        None,
+        "Leaves out translations of which the model is less sure than this, from 0 to 1: the "
+        "geometric mean of the probabilities of its tokens, at the temperature that training chose "
+        "on validation text. With --reference, the others are scored.",
+        0.0,
+        1.0,
+        excludes=dict.fromkeys(
+            ("n_best>1", "sample", "noise"), "it is for one best translation of each line"
+        ),
     )
     tag: str = flag(
         _TEXT,
@@ -368,7 +381,8 @@ def make_format(args: Arguments, models: Models) -> Callable:
 
         model, tokenizer, *_ = models
         aligner = Aligner(model, tokenizer) if model.has_alignment else None
-        return formats.JsonLines(tokenizer, args.n_best > 1, aligner, args.max_input_tokens)
+        several = args.n_best > 1, aligner, args.max_input_tokens
+        return formats.JsonLines(tokenizer, *several, confidence_scorer(args, models))
     if args.score:
         return formats.best_lines(lambda best: f"{best.log_prob:.4f}")
     if args.n_best > 1:
@@ -379,6 +393,18 @@ def make_format(args: Arguments, models: Models) -> Callable:
     if args.format == "scores":
         return formats.best_lines(lambda best: f"{best.score:.4f}\t{best.text}")
     return formats.best_lines(lambda best: best.text)
+
+
+def confidence_scorer(args: Arguments, models: Models) -> Any:
+    """Returns the `ConfidenceScorer` of the models; None if no token has a probability."""
+    if args.runs_on != TENSORFLOW or models.model.decoder_class:
+        return None
+    from nmt_zoo.decoding.confidence import ConfidenceScorer
+
+    chosen = [directory.chosen().get("temperature", 1.0) for directory in models.directories]
+    # What suits each of several models does not suit their mean.
+    temperature = chosen[0] if len(chosen) == 1 and not args.language_model else 1.0
+    return ConfidenceScorer(models.model, models.tokenizer, temperature, args.max_input_tokens)
 
 
 def print_results(args: Arguments, *lines: str) -> None:
@@ -393,7 +419,13 @@ def print_scores(
     args: Arguments, outputs: list[str], text: Any, tokenizer: Any, run: dict, seconds: Any
 ) -> None:
     """Prints scores with their signatures; saves them as JSON for --save_scores."""
-    references = list(map(tokenizer.target_words, text.references))
+    kept = [i for i, output in enumerate(outputs) if output is not None]
+    if len(kept) < len(outputs):
+        print(f"scored: {len(kept):,} of {len(outputs):,} lines", file=sys.stderr)
+        if not kept:
+            return
+    texts = ([reference[i] for i in kept] for reference in text.references)
+    references, outputs = list(map(tokenizer.target_words, texts)), [outputs[i] for i in kept]
     tokenize, reason = args.tokenize, ""
     if tokenize == AUTO:
         tokenize, reason = bleu_tokenizer(references)
@@ -544,6 +576,16 @@ def translate(
         n_best=args.n_best,
         replaces_unknowns=unknowns is not None,
     )
+    abstaining = {}
+    if args.abstain is not None:
+        from nmt_zoo.decoding.confidence import Abstaining
+
+        if not (scorer := confidence_scorer(args, models)):
+            raise UserError(
+                f"--abstain: {models.config['model']} gives no probabilities of single tokens; "
+                "leave it out"
+            )
+        abstaining["abstain"] = Abstaining(scorer, args.abstain)
     began = time.monotonic()
     outputs, num_used = translate_text(
         text,
@@ -552,6 +594,7 @@ def translate(
         n_best=args.n_best,
         formatted=make_format(args, models),
         warnings=reported,
+        **abstaining,
     )
     seconds = None if num_used else round(time.monotonic() - began, 1)
     for warning in reported:

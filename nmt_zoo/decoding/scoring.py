@@ -33,23 +33,25 @@ class TokenScores(NamedTuple):
     log_probs: Any  # [B, T] float32.
     best_ids: Any  # [B, T, A] int32, the A most probable tokens at each place, the best first.
     best_log_probs: Any  # [B, T, A] float32.
+    confidence: Any  # [B, T] float32, probabilities of the tokens at the scorer's temperature.
 
 
 def make_scorer(
-    model: Searchable, num_best: int = 0
+    model: Searchable, num_best: int = 0, temperature: float = 1.0
 ) -> Callable[[tf.Tensor, tf.Tensor], TokenScores]:
     """Returns a graph: `([B, S]` source ids, `[B, T]` target ids`) -> TokenScores`.
 
     It takes the steps that a search would take, so the sum over a search's output is the search's
     `log_probs`, for every `models.base.Searchable`. `num_best` is A of `TokenScores`; 0 for a model
-    with a decoder of its own, for which it returns no graph, but a plain function.
+    with a decoder of its own, for which it returns no graph, but a plain function. `temperature`,
+    above 0, divides the logits of `TokenScores.confidence` (Guo et al. 2017, equation 9).
     """
     if model.decoder_class:  # It has no scores of single tokens, and no graph.
 
         def score_all(source_ids, target_ids):
             log_probs = model.score(source_ids, target_ids)
             nothing = tf.zeros([*log_probs.shape, 0])
-            return TokenScores(log_probs, tf.cast(nothing, tf.int32), nothing)
+            return TokenScores(log_probs, tf.cast(nothing, tf.int32), nothing, tf.exp(log_probs))
 
         return score_all
     num_best = min(num_best, model.target_vocab_size)
@@ -63,7 +65,9 @@ def make_scorer(
             log_probs = output.logits - model.log_normaliser(output.logits)
             ids = target_ids[:, step]
             best_log_probs, best_ids = tf.math.top_k(log_probs, num_best)
-            new = TokenScores(tf.gather(log_probs, ids, batch_dims=1), best_ids, best_log_probs)
+            sure = tf.nn.softmax(log_probs / temperature)
+            values = (tf.gather(x, ids, batch_dims=1) for x in (log_probs, sure))
+            new = TokenScores(next(values), best_ids, best_log_probs, next(values))
             pairs = zip(scores, new, strict=True)
             joined = (tf.concat([before, last[:, None]], axis=1) for before, last in pairs)
             return step + 1, ids, output.state, TokenScores(*joined)
@@ -76,6 +80,7 @@ def make_scorer(
                 tf.zeros([batch_size, 0]),
                 tf.zeros([batch_size, 0, num_best], tf.int32),
                 tf.zeros([batch_size, 0, num_best]),
+                tf.zeros([batch_size, 0]),
             ),
         )
         shapes = tf.nest.map_structure(lambda x: tf.TensorShape([None] * x.shape.rank), variables)

@@ -81,10 +81,11 @@ class _Piece(NamedTuple):
 
 _DEFAULTS = LineOptions()
 EMPTY = Translation("", 0.0, 0.0, True, [EOS_ID])
-PROBLEMS = TOO_LONG, NO_MEMORY, IMPOSSIBLE = (
+PROBLEMS = TOO_LONG, NO_MEMORY, IMPOSSIBLE, UNSURE = (
     "longer than the limit",
     "not enough memory",
     "the model finds no translation",
+    "the model is less sure than --abstain",
 )
 
 IMPOSSIBLE_SCORE = -1e8  # A log-probability below this is that of something impossible.

@@ -322,7 +322,7 @@ class ModelDirectory:
         )
 
     def write_search(self, chosen: dict[str, Any]) -> None:
-        """Writes what was chosen for the best weights: `length_penalty`, perhaps `alignment`."""
+        """Writes what was chosen for the best weights: `length_penalty`, perhaps others."""
         write_text(self.search_path, json.dumps(chosen, indent=2) + "\n")
 
     def chosen(self) -> dict[str, Any]:
@@ -334,7 +334,8 @@ class ModelDirectory:
             return {"length_penalty": LENGTH_PENALTY}
         try:
             chosen = {**json.loads("\n".join(read_lines(self.search_path)))}
-            if not 0 <= chosen["length_penalty"] <= MAX_LENGTH_PENALTY:
+            is_known = 0 <= chosen["length_penalty"] <= MAX_LENGTH_PENALTY
+            if not (is_known and 0.01 <= chosen.get("temperature", 1.0) <= 100):
                 raise ValueError
         except (ValueError, TypeError, KeyError, RecursionError):
             raise self._damaged_search() from None
@@ -352,7 +353,8 @@ class ModelDirectory:
     def _damaged_search(self):
         return UserError(
             f"{self.search_path}: damaged (expected a length_penalty from 0 to "
-            f"{MAX_LENGTH_PENALTY:g}, and no alignment by a head that is not there); remove it"
+            f"{MAX_LENGTH_PENALTY:g}, a temperature from 0.01 to 100, and no alignment by a head "
+            "that is not there); remove it"
         )
 
     def best_state(self) -> dict[str, Any] | None:

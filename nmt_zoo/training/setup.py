@@ -31,6 +31,7 @@ from nmt_zoo.training.loop.trainer import Trainer
 from nmt_zoo.training.validation.evaluation import Evaluator
 from nmt_zoo.training.validation.head_choice import head_choice
 from nmt_zoo.training.validation.length_penalty import penalty_choice
+from nmt_zoo.training.validation.temperature import temperature_choice
 from nmt_zoo.training.ways.base import WayOfTraining
 from nmt_zoo.training.ways.catalogue import check_options, way_of
 from nmt_zoo.training.ways.gradient import teacher
@@ -427,6 +428,7 @@ def make_trainer(run: Run) -> Trainer:
     # Without --bleu_lines nothing is to be translated.
     all_lines = run.text.valid if options["bleu_lines"] else ([], [])
     choices = {
+        "how sure the model is": temperature_choice(model, run.tokenizer, run.text.valid),
         "the attention that aligns": head_choice(model, run.tokenizer, run.text.valid),
         "the length penalty": penalty_choice(model, run.tokenizer, all_lines, options["tokenize"]),
     }

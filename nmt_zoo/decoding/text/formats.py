@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from nmt_zoo.configuration.options import MAX_INPUT_TOKENS
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
-from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
-from nmt_zoo.decoding.alignment.subword_merging import numbers_in_text
-from nmt_zoo.decoding.search.phrases import piece_text
+from nmt_zoo.decoding.text.tokens import tokens_of
 from nmt_zoo.decoding.translator import EMPTY, Translation
 
 if TYPE_CHECKING:
     from nmt_zoo.decoding.alignment.aligner import Aligner
+    from nmt_zoo.decoding.confidence import ConfidenceScorer
 
 BARS, ESCAPED = "|||", "&#124;&#124;&#124;"  # Bars in a translation, and how lists write them.
 
@@ -44,8 +43,8 @@ class JsonLines:
     """One JSON object for each line, with everything that is known about its translations.
 
     With `n_best`, each object lists all translations of its line; with an `aligner`, links between
-    words. Lines of more than `max_input_tokens`, counted with `</s>`, have no links, because the
-    memory for a model's attention grows with the square of a line's length.
+    words; with `confidence`, how sure the model is. Lines of more than `max_input_tokens`, counted
+    with `</s>`, have neither, because the memory for attention grows with the square of the length.
 
     Example:
         >>> JsonLines(tokenizer)((0, ["ein Haus"]), results)
@@ -58,8 +57,10 @@ class JsonLines:
         n_best: bool = False,
         aligner: "Aligner | None" = None,
         max_input_tokens: int = MAX_INPUT_TOKENS,
+        confidence: "ConfidenceScorer | None" = None,
     ) -> None:
         self.tokenizer = tokenizer
+        self.confidence = confidence
         self.n_best = n_best
         self.aligner = aligner
         self.max_input_tokens = max_input_tokens
@@ -68,9 +69,11 @@ class JsonLines:
         self, window: tuple[int, Sequence[str]], results: Sequence[list[Translation]]
     ) -> list[str]:
         _, lines = window
+        best = [translations[0] for translations in results]
+        sure = self.confidence(lines, best) if self.confidence else [None] * len(lines)
         return [
             json.dumps(self._record(*line), ensure_ascii=False, allow_nan=False)
-            for line in zip(lines, results, self._links(lines, results), strict=True)
+            for line in zip(lines, results, self._links(lines, results), sure, strict=True)
         ]
 
     def _links(self, lines, results):
@@ -84,34 +87,21 @@ class JsonLines:
             for is_long, (best, *_) in zip(in_parts, results, strict=True)
         ]
         texts = [translation.text for translation in aligned]
-        tokens = zip(*map(self._tokens, lines, aligned), strict=True) if lines else None
+        both = [tokens_of(self.tokenizer, *pair) for pair in zip(lines, aligned, strict=True)]
+        tokens = zip(*both, strict=True) if lines else None
         aligned_links = self.aligner.links(lines, texts, tokens=tokens)
         return [
             None if is_long and not best.problem else links
             for is_long, links, (best, *_) in zip(in_parts, aligned_links, results, strict=True)
         ]
 
-    def _tokens(self, line, translation):
-        """Returns the ids of a line and of its translation, with `</s>`, and the word of each.
-
-        If the translation is joined from pieces, so is the line: both then count words.
-        """
-        source, target = self.tokenizer.source, self.tokenizer.target
-        text, ids = translation.text, [i for i in translation.ids if i != EOS_ID]
-        pieces = [piece_text(piece, target.style) for piece in target.pieces(ids)]
-        (source_ids,), (numbers,) = source.encode([line]), source.word_numbers([line])
-        if b"".join(pieces).strip(b" ") != text.encode():
-            # Given as pieces, with words for UNK, or changed by its form.
-            return (source_ids, numbers), (target.encode([text])[0], target.word_numbers([text])[0])
-        if self.tokenizer.kind == "pretokenized":
-            source_pieces = source.split(line)  # pyright: ignore[reportAttributeAccessIssue]
-            numbers = numbers_in_text([piece_text(x, source.style) for x in source_pieces])
-        return (source_ids, numbers), ([*ids, EOS_ID], numbers_in_text(pieces))
-
-    def _record(self, source, translations, links):
+    def _record(self, source, translations, links, sure):
         record = {"source": source, **self._values(translations[0])}
         if links is not None:
             record["alignment"] = links
+        if sure:
+            record |= {"confidence": sure.sentence, "word_confidence": sure.words}
+            record["token_log_probs"] = sure.log_probs
         if self.n_best:
             record["n_best"] = [self._values(translation) for translation in translations]
         if translations[0].problem:

@@ -12,7 +12,7 @@ from nmt_zoo.data_pipeline.input_text import InputText, windows
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.decoding.text.finished import FinishedLines
 from nmt_zoo.decoding.text.line_warnings import LineWarnings
-from nmt_zoo.decoding.translator import Translation, Translator
+from nmt_zoo.decoding.translator import UNSURE, Translation, Translator
 
 if TYPE_CHECKING:
     from nmt_zoo.decoding.scoring import Scorer
@@ -42,12 +42,15 @@ def translate_text(
     n_best: int,
     formatted: Callable,
     warnings: LineWarnings,
-) -> tuple[list[str], int]:
+    abstain: Callable = lambda lines, results: results,
+) -> tuple[list[str | None], int]:
     """Translates a text; translations for a file are kept until all are done.
 
     `formatted` is a function of a window and its results that returns lines, see `formats`;
-    `warnings` counts what is to be reported. Returns (the best translations if the text has
-    references, otherwise an empty list; the number of lines that an earlier run had translated).
+    `warnings` counts what is to be reported; `abstain`, a function of lines and their results,
+    leaves some out, see `confidence.Abstaining`. Returns (the best translations if the text has
+    references, None for those that were left out, otherwise an empty list; the number of lines that
+    an earlier run had translated).
     Raises UserError: the model knows no word of the whole text, or of its first `_BEGINNING` lines
     with words, unless it replaces unknown words.
     """
@@ -68,10 +71,10 @@ def translate_text(
             if num_lines == text.size or sum(not is_blank(x) for x in beginning) >= _BEGINNING:
                 translator.check_known(beginning, text.name)
                 beginning = None
-        results = translations(translator, window, n_best, finished, advance)
+        results = abstain(lines, translations(translator, window, n_best, finished, advance))
         warnings.add(sentences, translator.tokenizer.source.encode(lines), results)
         if text.references:
-            outputs.extend(best.text for best, *_ in results)
+            outputs.extend(best.text if best.problem != UNSURE else None for best, *_ in results)
         return formatted(window, results)
 
     with contextlib.ExitStack() as stack:

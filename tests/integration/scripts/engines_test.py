@@ -107,6 +107,27 @@ def test_noise_is_scored_beside_the_clean_text(transformer, text, tmp_path):
     assert all(line.split()[0] in rows for line in done.out.splitlines()[-len(rows) :])
 
 
+def test_translations_say_how_sure_the_model_is_and_unsure_ones_can_be_left_out(
+    transformer, text, tmp_path
+):
+    flags = [f"--model_dir={transformer}", f"--input={text / 'valid.source'}"]
+    done = run_script("translate", [*flags, "--format=jsonl"])
+    records = [json.loads(line) for line in done.out.splitlines()]
+    for record in records:
+        assert 0 <= record["confidence"] <= 1
+        assert len(record["word_confidence"]) == len(record["translation"].split())
+        assert len(record["token_log_probs"]) >= len(record["tokens"])
+    least = sorted(record["confidence"] for record in records)[10]
+    flags += [f"--abstain={least}", f"--output={tmp_path / 'out'}"]
+    done = run_script("translate", [*flags, f"--reference={text / 'valid.target'}"])
+    expected = [r["translation"] if r["confidence"] >= least else "" for r in records]
+    assert read_lines(tmp_path / "out") == expected
+    count = sum(record["confidence"] < least for record in records)
+    assert f"less sure than --abstain): {count} of 20" in done.err
+    assert f"scored: {20 - count} of 20 lines" in done.err
+    run_script("translate", [*flags, "--engine=ctranslate2"], refusal="--abstain")
+
+
 def test_other_models_are_left_to_tensorflow_and_refused_if_asked_for(text, tmp_path):
     tokenizer = train_tokenizer("word", 2 * list(WORDS), 2 * list(WORDS.values()), vocab_size=20)
     other, words, source = (
