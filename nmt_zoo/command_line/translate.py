@@ -73,6 +73,7 @@ _OF_LINES = "it is for whole lines"
 _NOT_BY_CTRANSLATE2 = dict.fromkeys(
     (
         *("channel_model", "language_model", "replace_unknowns", "prefix", "required"),
+        "glossary",
         *("shortlist", "compile", "divide_by_length"),
         *("precision=bfloat16", "precision=int8", "precision=auto", "abstain"),
     ),
@@ -82,7 +83,7 @@ _NOT_BY_CTRANSLATE2 = dict.fromkeys(
 _OF_TRANSLATING = dict.fromkeys(
     (
         *("beam_size", "n_best", "min_length_factor", "max_length_factor", "no_repeat_ngram"),
-        *("divide_by_length", "prefix", "required", "banned"),
+        *("divide_by_length", "prefix", "required", "glossary", "banned"),
         *("keep", "sample", "temperature", "top_k", "top_p", "seed", "mbr"),
         *("shortlist", "replace_unknowns", "lexicon", "split_sentences", "long_lines", "tag"),
         "abstain",
@@ -242,7 +243,9 @@ class Arguments(ModelArguments):
         False,
         "Replaces each UNK in a translation by the most attended source word. For models with "
         "--tokenizer=word.",
-        excludes=dict.fromkeys(("prefix", "required", "banned", "keep"), "it changes words"),
+        excludes=dict.fromkeys(
+            ("prefix", "required", "glossary", "banned", "keep"), "it changes words"
+        ),
     )
     lexicon: str = flag(
         _UNKNOWN,
@@ -600,7 +603,7 @@ def translate(
     for warning in reported:
         print(warning, file=sys.stderr)
     earlier = "; lines of the earlier run are not counted" if num_used else ""
-    for counts in filter(None, (unknowns, keep)):
+    for counts in filter(None, (unknowns, keep, translator.options.glossary)):
         if summary := counts.summary():
             print(f"{summary}{earlier}", file=sys.stderr)
     if text.references:

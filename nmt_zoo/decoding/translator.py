@@ -19,6 +19,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_
 from nmt_zoo.decoding.minimum_bayes_risk import expected_utilities
 from nmt_zoo.decoding.search.phrases import phrase_ids
 from nmt_zoo.decoding.search.types import Engine, SearchOptions, Sentence, length_normaliser
+from nmt_zoo.decoding.text.glossary import Glossary
 from nmt_zoo.decoding.text.kept_parts import Hidden, KeptParts
 from nmt_zoo.decoding.text.splitting import sentences, split_line
 
@@ -50,6 +51,7 @@ class LineOptions(NamedTuple):
     # For each line `(prefix, phrases)`: text with which its translation begins, and a list of
     # phrases that it contains; None: there are no such constraints.
     constraints: Sequence[tuple[str, list[str]]] | None = None
+    glossary: Glossary | None = None  # Terms whose translations are required.
     keep: KeptParts | None = None  # Parts of lines that are not translated.
     # Sentences before each line of a text of several lines with which it is translated, see
     # `data_pipeline.documents`; single lines have their contexts already.
@@ -108,7 +110,7 @@ class Translator:
         self, engine: Engine, tokenizer: Tokenizer, options: LineOptions = _DEFAULTS
     ) -> None:
         """Raises UserError: there are constraints, which the engine cannot follow."""
-        if options.constraints is not None and engine.refusal:
+        if (options.constraints is not None or options.glossary) and engine.refusal:
             raise UserError(engine.refusal)
         self.engine, self.tokenizer, self.options = engine, tokenizer, options
 
@@ -195,7 +197,8 @@ class Translator:
             for piece, of_piece in zip(batch, hypotheses, strict=True):
                 # The best one of each part is joined.
                 wanted = n_best if num_parts[piece.line] == 1 else 1
-                parts[piece.line][piece.part] = self._translations(piece, of_piece, wanted)
+                translations = self._translations(piece, of_piece, wanted)
+                parts[piece.line][piece.part] = self._with_terms(piece, translations)
                 num_open[piece.line] -= 1
             finish(dict.fromkeys(piece.line for piece in batch))
         return [results[line] for line in range(len(lines))]
@@ -294,7 +297,7 @@ class Translator:
     def _search(self, batch, n_best):
         """Searches a batch of `_Piece`; returns the `Hypotheses` of each, or None."""
         batch_sentences = [
-            Sentence(piece.ids, piece.number, *self._constraints_of(piece.number), part=piece.part)
+            Sentence(piece.ids, piece.number, *self._constraints_of(piece), part=piece.part)
             for piece in batch
         ]
         results = self.engine.search(batch_sentences, n_best)
@@ -334,16 +337,36 @@ class Translator:
                 f"{num_lines:,}{more}; line n of them is about line n of the text"
             )
 
-    def _constraints_of(self, number):
-        """Returns the ids of the prefix, and those of the required phrases, of a line."""
-        if self.options.constraints is None:
-            return (), ()
-        if number > len(self.options.constraints):
-            self.check_constraints(number, " or more")
-        prefix, phrases = self.options.constraints[number - 1]
-        vocabulary = self.tokenizer.target
+    def _constraints_of(self, piece):
+        """Returns the ids of the prefix, and those of the required phrases, of a `_Piece`."""
+        constraints, vocabulary = self.options.constraints, self.tokenizer.target
+        if constraints is None:
+            prefix, phrases = "", []
+        elif piece.number > len(constraints):
+            self.check_constraints(piece.number, " or more")
+        else:
+            prefix, phrases = constraints[piece.number - 1]
+        phrases = list(dict.fromkeys([*phrases, *self._terms_of(piece)]))
         (prefix,) = vocabulary.encode([prefix])
         return prefix[:-1], [phrase_ids(phrase, vocabulary) for phrase in phrases]
+
+    def _terms_of(self, piece):
+        """Returns the translations of the terms of a `_Piece`."""
+        glossary = self.options.glossary
+        text = piece.hidden.text if piece.hidden else piece.text
+        return glossary.find(self.divided(text)[-1]) if glossary else []
+
+    def _with_terms(self, piece, translations):
+        """Counts the terms of a `_Piece` in its best translation; adds the capitals of terms."""
+        glossary, terms = self.options.glossary, self._terms_of(piece)
+        if not terms:
+            return translations
+        translations = [
+            translation._replace(text=glossary.capitalised(piece.text, translation.text))
+            for translation in translations
+        ]
+        glossary.count(piece.number, terms, translations[0].text)
+        return translations
 
     def _translations(self, piece, hypotheses, n_best):
         """Returns the `n_best` translations of a `_Piece` as text, given its `Hypotheses`."""

@@ -65,7 +65,7 @@ class DecoderEngine:
     Raises UserError: the decoder cannot follow an option.
     """
 
-    refusal = _REFUSED.format("prefix and --required")
+    refusal = _REFUSED.format("prefix, --required and --glossary")
 
     def __init__(self, model: Any, options: SearchOptions, copies: bool = False) -> None:
         self._copies = copies
@@ -104,7 +104,7 @@ class GraphEngine:
         if model.is_quantised:
             if name := not_compiled(options):
                 raise UserError(_NOT_INT8.format(f"--{name}"))
-            self.refusal = _NOT_INT8.format("--prefix and --required")
+            self.refusal = _NOT_INT8.format("--prefix, --required and --glossary")
             options = options._replace(compile=ALWAYS)
         self.model = model
         self.options = options

@@ -18,6 +18,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
 from nmt_zoo.decoding.search.phrases import has_phrase
 from nmt_zoo.decoding.search.rules import rules_of
 from nmt_zoo.decoding.search.types import SearchOptions
+from nmt_zoo.decoding.text.glossary import Glossary
 from nmt_zoo.decoding.text.kept_parts import KeptParts, can_keep
 from nmt_zoo.decoding.text.training_text import TrainingText
 
@@ -70,6 +71,13 @@ OPTIONS = (
         _WORDS,
     ),
     Option(
+        "glossary",
+        "",
+        "File of terms and their translations, a pair with a tab between them on each line: the "
+        "translation of a line that has a term must contain the term's, in the form given.",
+        _WORDS,
+    ),
+    Option(
         "keep",
         "",
         "Regular expression of parts of lines that are copied, not translated; technical: e-mail "
@@ -95,7 +103,7 @@ OPTIONS = (
         "searching for the most probable ones.",
         _DRAWS,
         excludes=dict.fromkeys(
-            ("divide_by_length", "beam_size", "required"), "it is for beam search"
+            ("divide_by_length", "beam_size", "required", "glossary"), "it is for beam search"
         ),
     ),
     Option(
@@ -150,7 +158,8 @@ OPTIONS = (
         _SHORTLIST,
     ),
 )
-FILES = ("prefix", "required", "banned")  # Options that name a file of text.
+FILES = ("prefix", "required", "glossary", "banned")  # Options that name a file of text.
+_NOT_WITH_COPIES = ("keep", "prefix", "required", "banned")
 
 
 def check_requests(given: dict[str, Any], *, beam_size: int, n_best: int) -> None:
@@ -224,7 +233,7 @@ def translator_options(
         options["beam_size"] = 1
     if given.get("keep") not in (None, "none"):
         options["keep"] = KeptParts(given["keep"], tokenizer)
-    elif copies and not any(map(given.get, ("keep", *FILES))) and can_keep(tokenizer):
+    elif copies and not any(map(given.get, _NOT_WITH_COPIES)) and can_keep(tokenizer):
         options["keep"] = KeptParts("", tokenizer)
     vocabulary, banned = tokenizer.target, []
     if given.get("rules"):
@@ -238,6 +247,9 @@ def translator_options(
     if given.get("prefix") or given.get("required"):
         paths = given.get("prefix"), given.get("required")
         options["constraints"] = read_constraints(*paths, vocabulary, banned)
+    if given.get("glossary"):
+        options["glossary"] = glossary = Glossary(given["glossary"], vocabulary.form)
+        _check_words(glossary.path, glossary.wanted, vocabulary, banned)
     return options
 
 

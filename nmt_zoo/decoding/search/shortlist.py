@@ -140,4 +140,4 @@ def check_shortlist(model: Searchable, options: SearchOptions) -> str:
     refusal = "--shortlist cannot be combined with --{}; leave one of them out"
     if others:
         raise UserError(refusal.format(others[0]))
-    return refusal.format("prefix or --required")
+    return refusal.format("prefix, --required or --glossary")

@@ -178,7 +178,7 @@ class CTranslate2Engine:
         target = model.tokenizer.target
         # A target language is how every translation begins.
         self.options = options._replace(first=target.language_token)
-        self.refusal = "--prefix and --required: CTranslate2 cannot; leave them out"
+        self.refusal = "--prefix, --required and --glossary: CTranslate2 cannot; leave them out"
         self.refusal *= load_fallback is None
         self._model, self._load_fallback, self._fallback = model, load_fallback, None
         self._lock = threading.Lock()

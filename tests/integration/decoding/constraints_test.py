@@ -43,6 +43,23 @@ def words(text):
 
 
 @pytest.mark.parametrize("parts", ["pieces"], indirect=True)
+def test_terms_of_a_glossary_are_in_the_translations_of_their_lines_alone(parts, tmp_path):
+    (tmp_path / "terms").write_text("dog\tHaus\nthree cats\teins zwei\ncat\tklein\n")
+    given = {"glossary": str(tmp_path / "terms")}
+    options = translator_options(given, parts[1], [DIRECTORY])
+    search = {"beam_size": 6, "max_length_factor": 1.0, "max_length_extra": 5}
+    found = Translator.of(*parts, **options, **search).translate(LINES)
+    plain = Translator.of(*parts, **search).translate(LINES)
+    for line, wanted in ((0, "Haus"), (2, "klein"), (3, "eins zwei")):
+        assert wanted.lower() in found[line][0].text.lower()
+        assert wanted not in plain[line][0].text
+    assert "3 asked for, 3 met" in options["glossary"].summary()
+    (tmp_path / "banned").write_text("Haus\n")
+    with pytest.raises(UserError, match="terms, line 1: 'Haus' is banned"):
+        translator_options({**given, "banned": tmp_path / "banned"}, parts[1], [DIRECTORY])
+
+
+@pytest.mark.parametrize("parts", ["pieces"], indirect=True)
 def test_prefixes_phrases_and_banned_words_show_in_the_text(parts, graphs):
     tokenizer = parts[1]
     asked = [

@@ -109,6 +109,7 @@ translate --model_dir=m --input=a --output=x --reference=x -> x
 translate --model_dir=m --input=a --score=one -> 20.*1|1.*20|lines
 translate --model_dir=m --input=a --score=nowhere -> nowhere
 translate --model_dir=m --input=a --save_scores=x -> --reference
+translate --model_dir=m --input=a --glossary=one -> one.*tab
 translate --model_dir=m --input=a --reference=a --noise=typo -> typos
 translate --model_dir=m --input=a --n_best=9 --beam_size=2 -> --n_best
 translate --model_dir=m --input=a --keep=( -> --keep
