@@ -138,7 +138,10 @@ def test_the_text_of_an_epoch_is_encoded_in_parts_and_kept_in_a_file(
     monkeypatch.setattr(epoch_text, "_PAIRS_AT_ONCE", 7)
     lines = TEXT + HARD
     corpus = EncodedCorpus(*(encode_lines(tokenizer.source, s) for s in (lines, lines[::-1])))
-    altered, dropout = AlteredPairs(tokenizer, 0.5, 1, 99), BpeDropout(tokenizer, 0.3, 1, 99)
+    altered, dropout = (
+        AlteredPairs(tokenizer, {"copies": 0.3, "typos": 0.2}, 1, 99),
+        BpeDropout(tokenizer, 0.3, 1, 99),
+    )
     encoded = EpochText(99, altered, dropout).encode(corpus, 4, tmp_path)
     altered_corpus = altered.sample(corpus, 4)
     for side in (0, 1):

@@ -30,7 +30,7 @@ def corpus(tokenizer):
 
 
 def epochs(tokenizer, corpus, folder, rate=0.3, share=0.0):
-    altered = AlteredPairs(tokenizer, share, 1, 60) if share else None
+    altered = AlteredPairs(tokenizer, {"copies": share}, 1, 60) if share else None
     text = EpochText(60, altered, BpeDropout(tokenizer, rate, 1, 60))
     return Epochs(corpus, Batching(MAX_TOKENS), 1, text, folder)
 
