@@ -32,7 +32,7 @@ from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, write_json
 from nmt_zoo.data_pipeline.text_form import split_words
-from nmt_zoo.decoding.alignment.lexicons import lexicon_entries, write_lexicon
+from nmt_zoo.decoding.alignment.lexicons import write_lexicon
 from nmt_zoo.decoding.alignment.links import (
     AGREED,
     SYMMETRISATIONS,
@@ -320,7 +320,7 @@ def main(flags: Arguments) -> int:
         print(f"wrote {flags.alignments}: {sum(map(len, alignments)):,} links")
     if flags.lexicon:
         words = [map(split_words, side) for side in lines]
-        count = write_lexicon(flags.lexicon, lexicon_entries(alignments, *words))
+        count = write_lexicon(flags.lexicon, alignments, *words)
         print(f"wrote {flags.lexicon}: {count:,} word pairs")
     if gold is not None:
         print_scores(flags, alignments, gold, records)

@@ -36,7 +36,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.parallel import num_cores
 from nmt_zoo.data_pipeline.datasets import DATASETS
 from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES
-from nmt_zoo.decoding.search.requests import usual_options
+from nmt_zoo.decoding.search.requests import translator_options
 from nmt_zoo.decoding.search.types import AUTO, NEVER
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.model_directory.combined_models import load_models
@@ -130,7 +130,7 @@ def load(arguments: Arguments, name: str) -> ServedModel:
     training_text = TrainingText.read(directories[0].training_text_path)
     split, names = arguments.split_sentences, ("beam_size", "length_penalty", "max_input_tokens")
     options = {
-        **usual_options(directories, loaded, training_text, split),
+        **translator_options({}, loaded[1], directories, training_text, split),
         **{name: getattr(arguments, name) for name in names},
         "compile": AUTO if arguments.compile else NEVER,
     }

@@ -51,7 +51,13 @@ from nmt_zoo.decoding.scores import (
     score_entries,
     score_lines,
 )
-from nmt_zoo.decoding.search.requests import FILES, OPTIONS, check_requests, name_of, usual_options
+from nmt_zoo.decoding.search.requests import (
+    FILES,
+    OPTIONS,
+    check_requests,
+    name_of,
+    translator_options,
+)
 from nmt_zoo.decoding.search.types import ALWAYS, COMPILE
 from nmt_zoo.decoding.text import formats
 from nmt_zoo.decoding.text.finished import file_facts
@@ -517,12 +523,11 @@ def make_translator(
     args: Arguments, models: Models, lexicon: dict[str, str], training_text: TrainingText | None
 ) -> Translator:
     """Returns the `Translator`; reads all files that it needs."""
-    model, tokenizer, config, directories = models
-    loaded = model, tokenizer, config
+    model, tokenizer, _, directories = models
     # Of a line in parts there is one translation.
     split = args.split_sentences if args.n_best == 1 else "never"
     options = {"beam_size": args.beam_size, "compile": args.compile}
-    options |= usual_options(directories, loaded, training_text, split, args.options)
+    options |= translator_options(args.options, tokenizer, directories, training_text, split)
     options |= {name: getattr(args, name) for name in _COMMON}
     options |= {"num_threads": num_cores(), "split_long_lines": args.long_lines == "split"}
     if path := args.options.get("shortlist"):

@@ -21,17 +21,21 @@ def chrf_of_pairs(texts: Sequence[str]) -> np.ndarray:
     as reference.
     """
     texts = ["".join(text.split()) for text in texts]
-    size = len(texts)
-    precision, recall, orders = (np.zeros([size, size]) for _ in range(3))
-    for order in range(1, ORDER + 1):
-        counters = [_ngrams(text, order) for text in texts]
-        matches = _matches(counters)
-        totals = np.array([counter.total() for counter in counters])
-        both = (totals[:, None] > 0) & (totals[None, :] > 0)
-        precision += both * matches / np.maximum(totals, 1)[:, None]
-        recall += both * matches / np.maximum(totals, 1)[None, :]
-        orders += both
-    precision, recall = precision / np.maximum(orders, 1), recall / np.maximum(orders, 1)
+    # n-gram by n-gram, because a row of all n-grams for each text would be as long as all texts.
+    counts = collections.defaultdict(collections.Counter)  # n-gram -> number of a text -> count.
+    for row, text in enumerate(texts):
+        for order in range(1, ORDER + 1):
+            for i in range(len(text) - order + 1):
+                counts[text[i : i + order]][row] += 1
+    matches = np.zeros([ORDER, len(texts), len(texts)])
+    for ngram, of_texts in counts.items():
+        rows, some = (np.array([*values]) for values in (of_texts.keys(), of_texts.values()))
+        matches[len(ngram) - 1, rows[:, None], rows] += np.minimum(some[:, None], some)
+    totals = np.array([[max(len(x) - order, 0) for x in texts] for order in range(ORDER)])
+    orders = np.sum((totals[:, :, None] > 0) & (totals[:, None, :] > 0), axis=0)
+    totals, orders = np.maximum(totals, 1), np.maximum(orders, 1)
+    precision = (matches / totals[:, :, None]).sum(axis=0) / orders
+    recall = (matches / totals[:, None, :]).sum(axis=0) / orders
     below = BETA**2 * precision + recall
     return 100 * (1 + BETA**2) * precision * recall / np.where(below > 0, below, 1.0)
 
@@ -48,23 +52,3 @@ def expected_utilities(texts: Sequence[str], weights: np.ndarray) -> np.ndarray:
     utilities = chrf_of_pairs(list(together)) @ np.array(list(together.values()))
     utility_of = dict(zip(together, utilities, strict=True))
     return np.array([utility_of[text] for text in texts])
-
-
-def _ngrams(text, order):
-    return collections.Counter(text[i : i + order] for i in range(len(text) - order + 1))
-
-
-def _matches(counters):
-    """Counts the n-grams that each text shares with every other, `[n, n]` int64.
-
-    n-gram by n-gram, because a row of all n-grams for each text would be as long as all texts.
-    """
-    places = collections.defaultdict(list)
-    for row, counter in enumerate(counters):
-        for ngram, count in counter.items():
-            places[ngram].append((row, count))
-    matches = np.zeros([len(counters)] * 2, np.int64)
-    for occurrences in places.values():
-        rows, counts = np.array(occurrences).T
-        matches[rows[:, None], rows] += np.minimum(counts[:, None], counts)
-    return matches

@@ -191,44 +191,31 @@ def name_of(directories: Sequence[Any]) -> str:
     return f"the model in {', '.join(str(directory.path) for directory in directories)}"
 
 
-def usual_options(
-    directories: Sequence[Any],
-    loaded: Sequence[Any],
-    training_text: TrainingText | None,
-    split_sentences: str = "auto",
-    given: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Returns options of `Translator.of` for a model, with what its directories say of it.
-
-    `loaded` is what `ModelDirectory.load` returns; `split_sentences` and `given` are as the flags.
-    Raises UserError: as `translator_options`.
-    """
-    _, tokenizer, config = loaded
-    most_sentences = training_text.most_sentences if training_text else 0
-    return {
-        "name": name_of(directories),
-        "length_penalty": config["length_penalty"],
-        "tags": training_text.tags if training_text else (),
-        "split_sentences": {"always": 1, "never": 0}.get(split_sentences, most_sentences),
-        **translator_options(given or {}, tokenizer, directories),
-    }
-
-
 def translator_options(
-    given: dict[str, Any], tokenizer: Tokenizer, directories: Sequence[Any]
+    given: dict[str, Any],
+    tokenizer: Tokenizer,
+    directories: Sequence[Any],
+    training_text: TrainingText | None = None,
+    split_sentences: str = "auto",
 ) -> dict[str, Any]:
     """Reads the files of requests; returns options of `Translator.of`.
 
-    `given` is name -> value of the `OPTIONS` that were given. `directories` are those of the models
-    that translate, whose options of training tell whether unknown characters are copied, and how
-    many sentences stand before a line.
+    `given` is name -> value of the `OPTIONS` that were given; `split_sentences` is as the flag.
+    `directories` are those of the models that translate, whose options of training tell whether
+    unknown characters are copied, and how many sentences stand before a line.
     Raises UserError: a file cannot be read or does not fit the model.
     """
+    most_sentences = training_text.most_sentences if training_text else 0
     others = (*FILES, "keep", "shortlist")
     options = {name: value for name, value in given.items() if name not in others}
     trained = [directory.config()["options"] for directory in directories]
     copies = all(COPIES in shares_of(of_model.get("noise", NONE)) for of_model in trained)
-    options["context_sentences"] = trained[0]["context_sentences"]
+    options |= {
+        "name": name_of(directories),
+        "context_sentences": trained[0]["context_sentences"],
+        "tags": training_text.tags if training_text else (),
+        "split_sentences": {"always": 1, "never": 0}.get(split_sentences, most_sentences),
+    }
     if options.get("sample"):
         options["beam_size"] = 1
     if given.get("keep") not in (None, "none"):

@@ -24,7 +24,7 @@ from tests.tiny import SMALL
 
 pytestmark = pytest.mark.usefixtures("eagerly")
 TRAINED = {"noise": "none", "context_sentences": 0}
-DIRECTORY = SimpleNamespace(config=lambda: {"options": TRAINED})
+DIRECTORY = SimpleNamespace(path="", config=lambda: {"options": TRAINED})
 LINES = ["one dog", "", "cat sees big house two three", "three cats"]
 
 

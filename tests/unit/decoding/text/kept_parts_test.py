@@ -180,7 +180,7 @@ def test_every_translation_has_each_part_once_whatever_the_model(tokenizer):
 def test_models_that_copy_keep_new_characters_unless_asked_not_to(tokenizer, tmp_path):
     def keeps(copies, **given):
         options = {"noise": "copies=0.1" if copies else "none", "context_sentences": 0}
-        directory = SimpleNamespace(config=lambda: {"options": options})
+        directory = SimpleNamespace(path="", config=lambda: {"options": options})
         return "keep" in translator_options(given, tokenizer, [directory])
 
     (tmp_path / "words").write_text("dog\n")
