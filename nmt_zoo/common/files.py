@@ -135,7 +135,7 @@ def atomic_path(path: FilePath) -> Iterator[Path]:
     """
     name, path = path, Path(os.path.realpath(path))
     temporary = None
-    with _one_line_errors(name):
+    with one_line_errors(name):
         try:
             if path.is_dir() or os.fspath(name).endswith(os.sep):
                 raise UserError(f"{name}: cannot be written (a folder); add the name of a file")
@@ -174,11 +174,11 @@ def growing_file(path: FilePath) -> Iterator[Callable[[Iterable[str]], None]]:
     folder = Path(os.path.realpath(path)).parent
 
     def append(lines):
-        with _one_line_errors(path):
+        with one_line_errors(path):
             waiting.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
 
     with contextlib.ExitStack() as stack:
-        with _one_line_errors(path):
+        with one_line_errors(path):
             folder.mkdir(parents=True, exist_ok=True)
             waiting = stack.enter_context(tempfile.TemporaryFile(dir=folder))
         yield append
@@ -188,7 +188,8 @@ def growing_file(path: FilePath) -> Iterator[Callable[[Iterable[str]], None]]:
 
 
 @contextlib.contextmanager
-def _one_line_errors(path):
+def one_line_errors(path: FilePath) -> Iterator[None]:
+    """Within the `with` block, an `OSError` of writing to a path becomes a `UserError`."""
     try:
         yield
     except OSError as error:
@@ -237,7 +238,7 @@ def check_folder(path: FilePath) -> None:
     This makes no folder, so it can be called long before anything is written.
     """
     path = Path(path)
-    with _one_line_errors(path):
+    with one_line_errors(path):
         nearest = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
         if not nearest.is_dir():
             raise OSError(f"{nearest} is not a folder")

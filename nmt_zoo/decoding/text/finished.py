@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import atomic_path, open_source
+from nmt_zoo.common.files import atomic_path, one_line_errors, open_source
 from nmt_zoo.decoding.translator import EMPTY, Translation
 
 _KIND = "translations made by"  # The file begins with this key.
@@ -52,6 +52,12 @@ class FinishedLines:
         self._num_added = self._num_replaced = self.num_used = 0
         self._numbers, self._offsets = self._take_over()
         self.num_found = len(self._numbers)
+        if self.num_found:
+            print(
+                f"found {self.num_found:,} earlier translations in {self.path}; those of lines "
+                "that are still the same are used",
+                file=sys.stderr,
+            )
 
     def _take_over(self):
         """Makes the file anew: a process that still writes to the old file cannot change it.
@@ -120,23 +126,13 @@ class FinishedLines:
             for i, results in translations.items()
             if not results[0].problem and results[0] != EMPTY
         ]
-        with self._one_line_errors():
+        with one_line_errors(self.path):
             self._appended.write("".join(f"{record}\n" for record in records))
             self._appended.flush()
         self._num_added += len(records)
 
-    @contextlib.contextmanager
-    def _one_line_errors(self):
-        try:
-            yield
-        except OSError as error:
-            raise UserError(
-                f"{self.path}: cannot be written ({error.strerror}); make room and run the same "
-                "command again"
-            ) from None
-
     def __enter__(self) -> "FinishedLines":
-        with self._one_line_errors():
+        with one_line_errors(self.path):
             self._file = open(self.path, "rb")
             self._file.readline()
             self._appended = open(self.path, "a", encoding="utf-8", newline="\n")

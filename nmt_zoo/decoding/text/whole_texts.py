@@ -59,34 +59,33 @@ def translate_text(
     beginning = None if translator.options.unknowns else []
     if text.size is not None:  # Before the work.
         translator.check_constraints(text.size)
-
-    def lines_of(window, advance):
-        nonlocal num_lines, beginning
-        first, lines = window
-        num_lines = first + len(lines)
-        sentences = [translator.divided(line)[-1] for line in lines]
-        if beginning is not None:
-            beginning += sentences
-            # Of a shorter part nothing follows: the next line may be known.
-            if num_lines == text.size or sum(not is_blank(x) for x in beginning) >= _BEGINNING:
-                translator.check_known(beginning, text.name)
-                beginning = None
-        results = abstain(lines, translations(translator, window, n_best, finished, advance))
-        warnings.add(sentences, translator.tokenizer.source.encode(lines), results)
-        if text.references:
-            outputs.extend(best.text if best.problem != UNSURE else None for best, *_ in results)
-        return formatted(window, results)
-
-    with contextlib.ExitStack() as stack:
-        if output.path:
-            finished = stack.enter_context(FinishedLines(unfinished(output.path), output.made_by))
-            if finished.num_found:
-                print(
-                    f"found {finished.num_found:,} earlier translations in {finished.path}; those "
-                    "of lines that are still the same are used",
-                    file=sys.stderr,
+    if output.path:
+        finished = FinishedLines(unfinished(output.path), output.made_by)
+    with (
+        finished or contextlib.nullcontext(),
+        _writing(text, output, "translating") as (write, advance),
+    ):
+        for window in windows(text.read, output.batch_size):
+            first, lines = window
+            num_lines = first + len(lines)
+            sentences = [translator.divided(line)[-1] for line in lines]
+            if beginning is not None:
+                beginning += sentences
+                # Of a shorter part nothing follows: the next line may be known.
+                if num_lines == text.size or sum(not is_blank(x) for x in beginning) >= _BEGINNING:
+                    translator.check_known(beginning, text.name)
+                    beginning = None
+            results = abstain(lines, translations(translator, window, n_best, finished, advance))
+            warnings.add(sentences, translator.tokenizer.source.encode(lines), results)
+            if text.references:
+                outputs.extend(
+                    best.text if best.problem != UNSURE else None for best, *_ in results
                 )
-        _write_all(text, lines_of, output, "translating", stack, warnings)
+            write(formatted(window, results))
+            if text.prompts:
+                taken = warnings.take()
+                for warning in taken if any(map(str.strip, lines)) else ():
+                    print(warning, file=sys.stderr)
         if beginning and not text.prompts:  # A stream that ended sooner.
             translator.check_known(beginning, text.name)
         translator.check_constraints(num_lines)
@@ -124,28 +123,22 @@ def translations(
 def score_text(text: InputText, scorer: "Scorer", output: Output, formatted: Callable) -> None:
     """Scores given translations, which are the only reference of the text."""
     (targets,) = map(iter, text.references)
-
-    def lines_of(window, advance):
-        first, lines = window
-        numbers = range(first + 1, first + 1 + len(lines))
-        scored = scorer.score(lines, list(itertools.islice(targets, len(lines))), numbers)
-        advance(len(lines))
-        return formatted(window, [[translation] for translation in scored])
-
-    with contextlib.ExitStack() as stack:
-        _write_all(text, lines_of, output, "scoring", stack)
+    with _writing(text, output, "scoring") as (write, advance):
+        for window in windows(text.read, output.batch_size):
+            first, lines = window
+            numbers = range(first + 1, first + 1 + len(lines))
+            scored = scorer.score(lines, list(itertools.islice(targets, len(lines))), numbers)
+            advance(len(lines))
+            write(formatted(window, [[translation] for translation in scored]))
 
 
-def _write_all(text, lines_of, output, name, stack, warnings=None):
-    """Writes the output for a text window by window, each as soon as it is done."""
+@contextlib.contextmanager
+def _writing(text, output, name):
+    """Yields functions that write lines of output as soon as they are done, and advance a bar."""
     write, advance = output.write, lambda count: None
-    if output.path:
-        write = stack.enter_context(growing_file(output.path))
-    if output.shows_progress:
-        advance = stack.enter_context(Progress(name, text.size, "lines")).update
-    for window in windows(text.read, output.batch_size):
-        write(lines_of(window, advance))
-        if warnings and text.prompts:
-            taken = warnings.take()
-            for warning in taken if any(map(str.strip, window[1])) else ():
-                print(warning, file=sys.stderr)
+    with contextlib.ExitStack() as stack:
+        if output.path:
+            write = stack.enter_context(growing_file(output.path))
+        if output.shows_progress:
+            advance = stack.enter_context(Progress(name, text.size, "lines")).update
+        yield write, advance
