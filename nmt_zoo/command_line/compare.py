@@ -172,24 +172,9 @@ def read_texts(flags: Arguments) -> tuple[list[int], Texts, list[str]]:
     return [n + 1 for n in scored], every.of(scored), warnings
 
 
-class Splitters:
-    """Divides lines of the source and of the target into words, as BLEU counts them.
-
-    Attributes: `names`, the tokenisations of (source, target); `reasons`, lines of text.
-    """
-
-    def __init__(self, flags: Arguments, lines: Texts):
-        self.names, self.reasons = (flags.tokenize, flags.tokenize), []
-        if flags.tokenize == AUTO:
-            target, reason = bleu_tokenizer([lines.reference])
-            self.names = bleu_tokenizer([lines.source])[0], target
-            self.reasons = [reason] if reason else []
-        self.source, self.target = map(word_splitter, self.names)
-
-
 def read_training(
-    flags: Arguments, split: Splitters, fold: Callable[[str], str]
-) -> tuple[list[list[str]], list[list[str]]]:
+    flags: Arguments, splitters: list[Callable], fold: Callable[[str], str]
+) -> list[list[list[str]]]:
     """Returns the words of the training text, (source, target); the source may be empty."""
     if flags.train_source:
         sides = ParallelText.read(flags.train_source, flags.train_target).lines
@@ -197,18 +182,15 @@ def read_training(
         sides = ([], open_target(("", flags.train_target)) if flags.train_target else [])
     with Progress("reading the training text", sum(map(len, sides)), "lines") as progress:
 
-        def words(lines, splitter):
-            divided = []
-            for line in lines:
-                divided.append([sys.intern(fold(word)) for word in splitter(line)])
-                progress.update(1)
-            return divided
+        def divided(line, split):
+            progress.update(1)
+            return [sys.intern(fold(word)) for word in split(line)]
 
-        source, target = sides
-        return words(source, split.source), words(target, split.target)
+        pairs = zip(sides, splitters, strict=True)
+        return [[divided(line, split) for line in lines] for lines, split in pairs]
 
 
-def align(words: Texts, training: tuple[list, list]) -> Links:
+def align(words: Texts, training: list[list]) -> Links:
     """Aligns the source with the reference and every output, and with the training text at once.
 
     Equal translations have equal links, and the order of the systems does not matter.
@@ -259,13 +241,13 @@ def example_lines(
             yield ""
 
 
-def record_of(flags: Arguments, split: Splitters, report: dict[str, Any]) -> dict[str, Any]:
+def record_of(flags: Arguments, tokenize: list[str], report: dict[str, Any]) -> dict[str, Any]:
     """Returns the entries of --save_scores; numbers are rounded to four digits."""
     figures = json.loads(json.dumps(report), parse_float=lambda text: round(float(text), 4))
     names = ("source", "reference", "outputs", "train_source", "train_target", "lowercase")
     return {
         **{name: getattr(flags, name) for name in names},
-        "tokenize": list(split.names),
+        "tokenize": tokenize,
         **figures,
         "machine": machine(),
     }
@@ -275,15 +257,19 @@ def main(flags: Arguments) -> int:
     """Reads the texts; writes the comparison if flags, and prints it."""
     check_flags(flags)
     numbers, lines, warnings = read_texts(flags)
-    split = Splitters(flags, lines)
-    warnings += split.reasons
+    tokenize = [flags.tokenize] * 2
+    if flags.tokenize == AUTO:
+        chosen = [bleu_tokenizer([side]) for side in (lines.source, lines.reference)]
+        tokenize, (_, reason) = [name for name, _ in chosen], chosen[1]
+        warnings += filter(None, [reason])
+    splitters = [*map(word_splitter, tokenize)]
     fold = str.lower if flags.lowercase else str
-    written = lines.map(split.source, split.target)
+    written = lines.map(*splitters)
     words = written.map(*[lambda line: [*map(fold, line)]] * 2)
-    training = read_training(flags, split, fold)
+    training = read_training(flags, splitters, fold)
     links = align(words, training)
     counts = collections.Counter(itertools.chain.from_iterable(training[1] or words.reference))
-    options = {"lowercase": flags.lowercase, "tokenize": split.names[1]}
+    options = {"lowercase": flags.lowercase, "tokenize": tokenize[1]}
     with Progress("scoring", 2 * len(lines.outputs) * len(numbers), "translations") as progress:
         report = compare(
             *(lines, words, links, counts),
@@ -303,7 +289,7 @@ def main(flags: Arguments) -> int:
             flags.page, comparison_page(title, warnings, report["systems"], shown, sentences)
         )
     if flags.save_scores:
-        write_json(flags.save_scores, record_of(flags, split, report))
+        write_json(flags.save_scores, record_of(flags, tokenize, report))
     print(*warnings, sep="\n", end="\n" * bool(warnings), file=sys.stderr)
     console.write_result(*itertools.chain.from_iterable(map(table_lines, shown)))
     console.write_result(*example_lines(numbers, lines, chrf, flags.examples))
