@@ -27,7 +27,7 @@ import sys
 from typing import Any
 
 from nmt_zoo.command_line import console, flag_values
-from nmt_zoo.command_line.flag_values import flag, language_flag, number_or
+from nmt_zoo.command_line.flag_values import group, language_flag, number_or
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, write_json
@@ -47,8 +47,8 @@ from nmt_zoo.training.ways.expectation_maximisation import text_alignment
 from nmt_zoo.training.ways.expectation_maximisation.corpus_links import CorpusLinks
 
 _JOINED = (*SYMMETRISATIONS, "agree")
-_TEXT, _TRAINING, _INSTEAD = "Text and links", "Training on the text", "Instead of training"
-_CHOICE, _SCORES = "Choice of links", "Scores"
+_text, _training = group("Text and links"), group("Training on the text")
+_instead, _choice, _scores = map(group, ("Instead of training", "Choice of links", "Scores"))
 _HEADS = "mean", "auto"
 _LONG = 500  # Words. A pair of so many takes seconds, one of four times as many some minutes.
 _OF_TRAINING = dict.fromkeys(
@@ -60,63 +60,54 @@ _OF_TRAINING = dict.fromkeys(
 class Arguments(flag_values.Arguments):
     """The flags of align.py."""
 
-    source: str = flag(
-        _TEXT,
+    source: str = _text(
         "",
         "File of text to align, one sentence a line.",
         required="the text to align, with its --target",
         unless=("from_alignments",),
     )
-    target: str = flag(
-        _TEXT,
+    target: str = _text(
         "",
         "File of its translation. Default: the text after ||| in --source.",
         needs=("source",),
     )
-    alignments: str = flag(
-        _TEXT,
+    alignments: str = _text(
         "",
         "File for the links i-j, words counted from 0.",
         required="the output",
         unless=("gold", "lexicon"),
     )
-    lexicon: str = flag(
-        _TEXT,
+    lexicon: str = _text(
         "",
         "File for word translations, for translate.py --lexicon, counted from the links.",
         needs=("source",),
     )
-    model: str = flag(
-        _TRAINING,
+    model: str = _training(
         "fertility",
         "Model that is trained on the text. fertility: HMM with word fertilities (how many target "
         "words each source word generates).",
         choices=text_alignment.ITERATIONS,
     )
-    iterations: int | None = flag(
-        _TRAINING,
+    iterations: int | None = _training(
         None,
         "Number of iterations of each stage: ibm1, then ibm2 or hmm, then fertility, as far as "
         "--model asks for them. Default: 2 with fertility, otherwise 5.",
         1,
         1000,
     )
-    model_dir: str = flag(
-        _INSTEAD,
+    model_dir: str = _instead(
         "",
         "Directory of a model from source to target, as train.py wrote it.",
         excludes=_OF_TRAINING,
     )
-    reverse_model_dir: str = flag(
-        _INSTEAD,
+    reverse_model_dir: str = _instead(
         "",
         "Directory of a model from target to source, as train.py wrote it.",
         excludes=_OF_TRAINING,
     )
-    source_language: str = language_flag(_INSTEAD, "source")
-    target_language: str = language_flag(_INSTEAD, "target")
-    layer: int | None = flag(
-        _INSTEAD,
+    source_language: str = language_flag(_instead, "source")
+    target_language: str = language_flag(_instead, "target")
+    layer: int | None = _instead(
         None,
         "Attention layer that gives the links, counted from 1. Default: the guided one, or the one "
         "that aligned validation text best; of a model without these, the last but one.",
@@ -124,16 +115,14 @@ class Arguments(flag_values.Arguments):
         needs=("model_dir or reverse_model_dir",),
         excludes={"head=auto": "it chooses the layer, too"},
     )
-    head: str = flag(
-        _INSTEAD,
+    head: str = _instead(
         "",
         "Attention head of that layer, counted from 1, or mean. auto: the head of any layer that "
         "agrees best with a model that is trained on the text, as without --model_dir. Default: "
         "mean if --layer is given; otherwise as --layer.",
         needs=("model_dir or reverse_model_dir",),
     )
-    from_alignments: list[str] = flag(
-        _INSTEAD,
+    from_alignments: list[str] = _instead(
         [],
         "File of links to use instead of a model, or two files to join.",
         excludes={
@@ -145,16 +134,14 @@ class Arguments(flag_values.Arguments):
             **_OF_TRAINING,
         },
     )
-    symmetrise: str | None = flag(
-        _CHOICE,
+    symmetrise: str | None = _choice(
         None,
         "How two directions become one. agree: both models are trained to agree, and the "
         "geometric mean (fertility: the mean) of their probabilities decides. forward, reverse: "
         "only this direction is trained. Default when training: agree.",
         choices=(*_JOINED, "forward", "reverse"),
     )
-    threshold: float | None = flag(
-        _CHOICE,
+    threshold: float | None = _choice(
         None,
         f"Weight that a link must exceed. Default: {AGREED} with agree, "
         f"{text_alignment.LIKELY} with agree and fertility; otherwise every target word keeps its "
@@ -162,13 +149,12 @@ class Arguments(flag_values.Arguments):
         0.0,
         1.0,
     )
-    gold: str = flag(
-        _SCORES,
+    gold: str = _scores(
         "",
         "File of correct links, i-j (sure), ipj or i?j (possible); or, as in NAACL 2003, a link on "
         "each line: sentence source target S|P. Prints AER.",
     )
-    save_scores: str = flag(_SCORES, "", "JSON file for the scores and settings.", needs=("gold",))
+    save_scores: str = _scores("", "JSON file for the scores and settings.", needs=("gold",))
 
     @property
     def trains(self) -> bool:

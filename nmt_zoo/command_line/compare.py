@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from nmt_zoo.command_line import console, flag_values
-from nmt_zoo.command_line.flag_values import flag, shortened
+from nmt_zoo.command_line.flag_values import group, shortened
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, write_json, write_text
@@ -55,7 +55,7 @@ from nmt_zoo.decoding.scores import (
 )
 from nmt_zoo.training.ways.expectation_maximisation import text_alignment
 
-_TEXTS, _TRAINING, _SCORES, _RESULTS = "Texts", "Training text", "Scores", "Results"
+_texts, _training, _scores, _results = map(group, ("Texts", "Training text", "Scores", "Results"))
 _FEWEST, _MOST = 2, 6  # Systems.
 _LONGEST_PAIR = 300  # Words of a side above which a pair is not aligned: cells are their product.
 _LONGEST_SHOWN = 1000  # Characters of a line in the printed examples.
@@ -65,55 +65,47 @@ _LONGEST_SHOWN = 1000  # Characters of a line in the printed examples.
 class Arguments(flag_values.Arguments):
     """The flags of compare.py."""
 
-    source: str = flag(
-        _TEXTS,
+    source: str = _texts(
         "",
         "File of the text that was translated, one sentence a line; or a test set in SGML or XML; "
         "or a .tsv.",
         required="the text that was translated",
     )
-    reference: str = flag(
-        _TEXTS,
+    reference: str = _texts(
         "",
         "File of its human translation; or the --source itself if it is a test set with one "
         "reference, or a .tsv of two columns. Blank lines are left out.",
         required="its human translation",
     )
-    outputs: list[str] = flag(
-        _TEXTS,
+    outputs: list[str] = _texts(
         [],
         f"Files of {_FEWEST} to {_MOST} translations, separated by commas.",
         required="the translations to compare",
     )
-    names: list[str] = flag(
-        _TEXTS, [], "Names of the systems, separated by commas. Default: names of the files."
+    names: list[str] = _texts(
+        [], "Names of the systems, separated by commas. Default: names of the files."
     )
-    train_source: str = flag(
-        _TRAINING,
+    train_source: str = _training(
         "",
         "Source side of a training text, from which the word alignments learn, too; as for "
         "train.py.",
         needs=("train_target",),
     )
-    train_target: str = flag(
-        _TRAINING,
+    train_target: str = _training(
         "",
         "Target side of a training text, in which the frequency of words is counted. Default: the "
         "--reference.",
     )
-    metrics: list[str] = flag(_SCORES, ["bleu", "chrf"], f"Scores to print: {', '.join(METRICS)}.")
-    lowercase: bool = flag(
-        _SCORES, False, "Computes BLEU and compares words without regard to case."
-    )
-    tokenize: str = flag(
-        _SCORES,
+    metrics: list[str] = _scores(["bleu", "chrf"], f"Scores to print: {', '.join(METRICS)}.")
+    lowercase: bool = _scores(False, "Computes BLEU and compares words without regard to case.")
+    tokenize: str = _scores(
         AUTO,
         "How BLEU and all figures of words divide the lines (sacrebleu --tokenize). auto: what "
         "suits the script of each text.",
     )
-    examples: int = flag(_RESULTS, 10, "Most sentences to print.", 0, 10_000)
-    page: str = flag(_RESULTS, "", "HTML file for the same figures and all sentences.")
-    save_scores: str = flag(_RESULTS, "", "JSON file for the figures.")
+    examples: int = _results(10, "Most sentences to print.", 0, 10_000)
+    page: str = _results("", "HTML file for the same figures and all sentences.")
+    save_scores: str = _results("", "JSON file for the figures.")
 
 
 def check_flags(flags: Arguments) -> None:

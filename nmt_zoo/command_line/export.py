@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt_zoo.command_line import console
-from nmt_zoo.command_line.flag_values import ModelArguments, flag, with_length_penalty
+from nmt_zoo.command_line.flag_values import ModelArguments, group, with_length_penalty
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_folder, read_lines, write_text
 from nmt_zoo.common.progress import Progress
@@ -40,7 +40,7 @@ from nmt_zoo.serving.export.saved_model import ServingModule
 from nmt_zoo.serving.export.saved_model_check import check
 from nmt_zoo.serving.export.versions import check_format, publish, unfinished_version
 
-_EXPORT, _SEARCH = "Export", "Search"
+_export, _search = group("Export"), group("Search")
 SAMPLES = ["A dog runs.", "", "The old man does not see the two houses.", "7 , 8 and 9 ?", "x"]
 
 
@@ -48,14 +48,12 @@ SAMPLES = ["A dog runs.", "", "The old man does not see the two houses.", "7 , 8
 class Arguments(ModelArguments):
     """The flags of export.py."""
 
-    export_dir: str = flag(
-        _EXPORT,
+    export_dir: str = _export(
         "",
         "Folder of all exported versions of this model; each export adds a numbered folder.",
         required="the folder of all exported versions",
     )
-    format: str = flag(
-        _EXPORT,
+    format: str = _export(
         "savedmodel",
         "savedmodel is for TensorFlow Serving. ctranslate2 is for translate.py --export_dir and "
         "other programs that use CTranslate2; Transformers only.",
@@ -63,29 +61,25 @@ class Arguments(ModelArguments):
         excludes={"beam_size": "CTranslate2 is given one with each text"},
         when="ctranslate2",
     )
-    quantization: str = flag(
-        _EXPORT,
+    quantization: str = _export(
         "float32",
         "Number format of the weights.",
         choices=conversion.QUANTIZATIONS,
         needs=("format=ctranslate2",),
     )
-    max_beam_size: int = flag(
-        _SEARCH,
+    max_beam_size: int = _search(
         0,
         "Largest beam that a request may ask for (0: --beam_size).",
         0,
         1000,
         needs=("format=savedmodel",),
     )
-    license: str = flag(
-        _EXPORT,
+    license: str = _export(
         "",
         "Licence of the model, for its model card. Default: not stated.",
         needs=("format=savedmodel",),
     )
-    check_input: str = flag(
-        _EXPORT,
+    check_input: str = _export(
         "",
         "File of source text that the exported model must translate like the original. "
         "Default: a few built-in lines.",

@@ -4,9 +4,10 @@ import contextlib
 import copy
 import dataclasses
 import difflib
+import functools
 import re
 import typing
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, ClassVar, TypeVar
 
 from absl import flags
@@ -106,50 +107,55 @@ def flag(
     return dataclasses.field(default_factory=lambda: copy.copy(default), metadata=metadata)
 
 
-def language_flag(group: str, side: str, **options: Any) -> Any:
+def group(name: str) -> Callable[..., Any]:
+    """Returns the function that makes the flags of a group of --help, see `flag`."""
+    return functools.partial(flag, name)
+
+
+_model, _search = group("Model"), group("Search")
+
+
+def language_flag(make: Callable[..., Any], side: str, **options: Any) -> Any:
     """Makes the field `source_language` or `target_language`, for a model of several languages."""
     text = (
         f"Language of the {side}, as the model calls it; a wrong one prints the list. Default: the "
         "one that import_model.py or training was given. Only for a model of several languages."
     )
-    return flag(group, "", text, **options)
+    return make("", text, **options)
 
 
-def split_sentences_flag(group: str, text: str, **options: Any) -> Any:
+def split_sentences_flag(make: Callable[..., Any], text: str, **options: Any) -> Any:
     """Makes the field `split_sentences`; `text` says what it does."""
     text += (
         ": always, never, or auto, which does so where a line has more sentences than the lines of "
         "the training text."
     )
-    return flag(group, "auto", text, choices=("auto", "always", "never"), **options)
+    return make("auto", text, choices=("auto", "always", "never"), **options)
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelArguments(Arguments):
     """The flags of a script in which a trained model translates."""
 
-    model_dir: str = flag(
-        "Model",
+    model_dir: str = _model(
         "",
         "Directory of the trained model, as train.py wrote it; several with the same vocabularies, "
         "separated by commas, are an ensemble.",
         required="the directory of the trained model",
     )
-    source_language: str = language_flag("Model", "source")
-    target_language: str = language_flag("Model", "target")
-    beam_size: int = flag(
-        "Search", 4, "Number of hypotheses that the beam search keeps (1: greedy).", 1, 1000
+    source_language: str = language_flag(_model, "source")
+    target_language: str = language_flag(_model, "target")
+    beam_size: int = _search(
+        4, "Number of hypotheses that the beam search keeps (1: greedy).", 1, 1000
     )
-    length_penalty: float | None = flag(
-        "Search",
+    length_penalty: float | None = _search(
         None,
         "Exponent alpha of the length penalty of Wu et al. 2016 (0: no penalty). Default: the one "
         f"that training chose on validation text, else {LENGTH_PENALTY}.",
         0.0,
         MAX_LENGTH_PENALTY,
     )
-    max_input_tokens: int = flag(
-        "Search",
+    max_input_tokens: int = _search(
         MAX_INPUT_TOKENS,
         "Longest line that is translated in one piece, in tokens with </s>; servers refuse longer "
         "ones. Memory grows with its square.",

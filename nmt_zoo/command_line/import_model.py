@@ -18,27 +18,27 @@ import functools
 from pathlib import Path
 
 from nmt_zoo.command_line import console, flag_values
-from nmt_zoo.command_line.flag_values import flag, language_flag
+from nmt_zoo.command_line.flag_values import group, language_flag
 from nmt_zoo.common.errors import UserError
 
-_MODEL, _DOWNLOAD = "Model", "Download"
+_model, _download = group("Model"), group("Download")
 
 
 @dataclasses.dataclass(frozen=True)
 class Arguments(flag_values.Arguments):
     """The flags of import_model.py."""
 
-    model: str = flag(
-        _MODEL, "", "Folder with the files of the model, or its name on the hub, as OWNER/NAME."
+    model: str = _model(
+        "", "Folder with the files of the model, or its name on the hub, as OWNER/NAME."
     )
-    model_dir: str = flag(_MODEL, "", "New model directory.")
-    source_language: str = language_flag(_MODEL, "source")
-    target_language: str = language_flag(_MODEL, "target")
-    data_dir: str = flag(_DOWNLOAD, "data/pretrained", "Folder for downloaded models.")
-    mirror: str = flag(
-        _DOWNLOAD, "", "Address of another hub that answers as https://huggingface.co does."
+    model_dir: str = _model("", "New model directory.")
+    source_language: str = language_flag(_model, "source")
+    target_language: str = language_flag(_model, "target")
+    data_dir: str = _download("data/pretrained", "Folder for downloaded models.")
+    mirror: str = _download(
+        "", "Address of another hub that answers as https://huggingface.co does."
     )
-    offline: bool = flag(_DOWNLOAD, False, "Uses files that are there, and never the network.")
+    offline: bool = _download(False, "Uses files that are there, and never the network.")
 
 
 def main(arguments: Arguments) -> int:

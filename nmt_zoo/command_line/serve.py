@@ -28,7 +28,7 @@ import uvicorn
 from nmt_zoo.command_line import console
 from nmt_zoo.command_line.flag_values import (
     ModelArguments,
-    flag,
+    group,
     split_sentences_flag,
     with_length_penalty,
 )
@@ -44,59 +44,52 @@ from nmt_zoo.model_directory.directory import model_directories
 from nmt_zoo.serving.server.rest_api import ServerLimits, make_app
 from nmt_zoo.serving.server.served_model import ServedModel
 
-_MODEL, _SEARCH, _ADDRESS, _LIMITS = "Model", "Search", "Address", "Limits and information"
+_model, _search, _address = map(group, ("Model", "Search", "Address"))
+_limits = group("Limits and information")
 
 
 @dataclasses.dataclass(frozen=True)
 class Arguments(ModelArguments):
     """The flags of serve.py."""
 
-    model_name: str = flag(
-        _MODEL, "", "Name of the model in addresses. Default: the name of the folder."
-    )
-    compile: bool = flag(
-        _SEARCH,
+    model_name: str = _model("", "Name of the model in addresses. Default: the name of the folder.")
+    compile: bool = _search(
         True,
         "Lets XLA compile the searches of up to two lines in the background, once as much time was "
         "spent on such searches; they then take about a third of the time.",
     )
     split_sentences: str = split_sentences_flag(
-        _SEARCH, "Translates each sentence of a line by itself, and joins the translations"
+        _search, "Translates each sentence of a line by itself, and joins the translations"
     )
-    host: str = flag(
-        _ADDRESS,
+    host: str = _address(
         "127.0.0.1",
         "Address on which to listen. The default can be reached from this computer only; 0.0.0.0 "
         "can be reached from everywhere.",
     )
-    port: int = flag(_ADDRESS, 8501, "Port on which to listen (0: any free one).", 0, 65535)
-    allowed_hosts: list[str] = flag(
-        _ADDRESS,
+    port: int = _address(8501, "Port on which to listen (0: any free one).", 0, 65535)
+    allowed_hosts: list[str] = _address(
         [],
         "Host names by which clients may call the server, separated by commas, besides localhost "
         "and addresses.",
     )
-    max_lines: int = flag(
-        _LIMITS,
+    max_lines: int = _limits(
         ServerLimits().max_lines,
         "Most lines of a request, and of requests that are translated together.",
         1,
         10_000,
     )
-    max_requests: int = flag(
-        _LIMITS,
+    max_requests: int = _limits(
         ServerLimits().max_requests,
         "Most requests at a time. Further ones are asked to come again, with status 503.",
         1,
     )
-    timeout_seconds: float = flag(
-        _LIMITS,
+    timeout_seconds: float = _limits(
         ServerLimits().timeout_seconds,
         "Time after which a request is given up, with status 504.",
         0.1,
         86_400.0,
     )
-    log_requests: bool = flag(_LIMITS, False, "Prints a line for each request.")
+    log_requests: bool = _limits(False, "Prints a line for each request.")
 
 
 def name_of_model(arguments: Arguments) -> str:

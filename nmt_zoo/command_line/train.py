@@ -21,7 +21,7 @@ from typing import Any
 
 from nmt_zoo import models
 from nmt_zoo.command_line import console, flag_values
-from nmt_zoo.command_line.flag_values import flag
+from nmt_zoo.command_line.flag_values import group
 from nmt_zoo.command_line.model_settings import parse_settings
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_folder
@@ -39,8 +39,8 @@ from nmt_zoo.training.devices.strategies import KINDS
 from nmt_zoo.training.reports import plan
 
 Splits = dict[str, datasets.Split]
-_RUN, _TEXT, _INSTEAD = "Model and model directory", "Text", "Instead of training"
-_DEVICES = "Several devices"
+_run, _text = group("Model and model directory"), group("Text")
+_instead, _devices = group("Instead of training"), group("Several devices")
 _OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
 _NAMES = ", ".join([*models.preset_names(), *models.LANGUAGE_MODELS])
 
@@ -48,7 +48,7 @@ _NAMES = ", ".join([*models.preset_names(), *models.LANGUAGE_MODELS])
 def _own_file(what):
     text = f"File of your own {what}, one sentence a line"
     several = ", or several files, separated by commas" if what.startswith("training") else ""
-    return flag(_TEXT, "", f"{text}{several}; or a .tsv, given for both sides.")
+    return _text("", f"{text}{several}; or a .tsv, given for both sides.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,25 +56,22 @@ class Arguments(flag_values.Arguments):
     """The flags of train.py; `options` has the training options that were given, by name."""
 
     more = OPTIONS
-    model: str = flag(
-        _RUN,
+    model: str = _run(
         "",
         f"Model to train, one of: {_NAMES}; or my_model.py:Name, a model of your own. Default: "
         "the model of the resumed run or of --init_from. Without these, a model that suits the "
         "size of the text and --max_minutes; transformer_tiny for the demo corpus, "
         "transformer_base for WMT14.",
     )
-    set: list[str] = flag(
-        _RUN, [], "Changes a setting of the model: name=value. Repeatable.", repeatable=True
+    set: list[str] = _run(
+        [], "Changes a setting of the model: name=value. Repeatable.", repeatable=True
     )
-    model_dir: list[str] = flag(
-        _RUN,
+    model_dir: list[str] = _run(
         ["runs/demo"],
         "Directory of the run. If it holds a run, this run is resumed. Repeatable with --summary.",
         repeatable=True,
     )
-    dataset: str = flag(
-        _TEXT,
+    dataset: str = _text(
         "",
         "Name of a corpus, see --list_datasets. Default: demo, unless files of your own are given.",
     )
@@ -82,37 +79,34 @@ class Arguments(flag_values.Arguments):
     train_target: str = _own_file("training text, target side")
     valid_source: str = _own_file("validation text, source side")
     valid_target: str = _own_file("validation text, target side")
-    valid_size: int | None = flag(
-        _TEXT,
+    valid_size: int | None = _text(
         None,
         "Training pairs that are held out for validation if there is no --valid_source. Default: "
         "one for twenty different source sentences, at most 1,000. With fewer than twenty, the "
         "training text validates.",
         1,
     )
-    test_size: int = flag(_TEXT, 0, "Training pairs that are held out for a test (0: none).", 0)
-    data_dir: str = flag(_TEXT, "data", "Folder of downloads, prepared corpora and caches.")
-    offline: bool = flag(_TEXT, False, "Downloads nothing: all files must be in --data_dir.")
-    mirror: str = flag(
-        _TEXT, "", "Address of a copy of the downloads in a --data_dir; downloads try it first."
+    test_size: int = _text(0, "Training pairs that are held out for a test (0: none).", 0)
+    data_dir: str = _text("data", "Folder of downloads, prepared corpora and caches.")
+    offline: bool = _text(False, "Downloads nothing: all files must be in --data_dir.")
+    mirror: str = _text(
+        "", "Address of a copy of the downloads in a --data_dir; downloads try it first."
     )
-    dry_run: bool = flag(
-        _INSTEAD, False, "Prints the plan of the run: batches, memory and time per epoch."
+    dry_run: bool = _instead(
+        False, "Prints the plan of the run: batches, memory and time per epoch."
     )
-    list_settings: bool = flag(
-        _INSTEAD, False, "Lists the settings of --model, for --set.", needs=("model",)
+    list_settings: bool = _instead(
+        False, "Lists the settings of --model, for --set.", needs=("model",)
     )
-    list_datasets: bool = flag(_INSTEAD, False, "Lists the corpora that --dataset knows by name.")
-    summary: bool = flag(_INSTEAD, False, "Prints a table of the runs in all --model_dir.")
-    distribution: str = flag(
-        _DEVICES,
+    list_datasets: bool = _instead(False, "Lists the corpora that --dataset knows by name.")
+    summary: bool = _instead(False, "Prints a table of the runs in all --model_dir.")
+    distribution: str = _devices(
         "none",
         "Which devices train together: GPUs of one host, several hosts, or a TPU: the one that the "
         "variable TPU_NAME names, or else that of this host (never run on a TPU).",
         choices=KINDS,
     )
-    num_replicas: int = flag(
-        _DEVICES,
+    num_replicas: int = _devices(
         0,
         "Number of devices of --distribution=mirrored (0: all GPUs).",
         0,

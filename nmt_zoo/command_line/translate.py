@@ -26,7 +26,7 @@ from nmt_zoo.command_line import console
 from nmt_zoo.command_line.engines import CTRANSLATE2, TENSORFLOW, convert_if_chosen
 from nmt_zoo.command_line.flag_values import (
     ModelArguments,
-    flag,
+    group,
     split_sentences_flag,
     with_length_penalty,
 )
@@ -73,8 +73,8 @@ from nmt_zoo.decoding.translator import Translator, split_options
 from nmt_zoo.model_directory.directory import ModelDirectory, model_directories
 from nmt_zoo.serving.ctranslate2.engine import CTranslate2Engine, CTranslate2Export
 
-_MODEL, _TEXT, _SEARCH, _SCORES = "Model", "Text", "Search", "Scores"
-_UNKNOWN = "Unknown words"
+_model, _text, _search, _scores = map(group, ("Model", "Text", "Search", "Scores"))
+_unknown = group("Unknown words")
 _OF_LINES = "it is for whole lines"
 _NOT_BY_CTRANSLATE2 = dict.fromkeys(
     (
@@ -105,8 +105,7 @@ class Arguments(ModelArguments):
     """The flags of translate.py; `options` has the options of the search that were given."""
 
     more = OPTIONS
-    model_dir: str = flag(
-        _MODEL,
+    model_dir: str = _model(
         "",
         "Directory of the trained model, as train.py wrote it; several with the same vocabularies, "
         "separated by commas, translate as an ensemble.",
@@ -114,23 +113,20 @@ class Arguments(ModelArguments):
         unless=("channel_model", "export_dir"),
         excludes=("channel_model", "export_dir"),
     )
-    language_model: str = flag(
-        _MODEL,
+    language_model: str = _model(
         "",
         "Directory of an n-gram language model (ngram_lm) of the target language, whose "
         "log-probabilities are added to those of the translation model.",
         excludes=("precision=bfloat16", "precision=int8", "precision=auto"),
     )
-    channel_model: str = flag(
-        _MODEL,
+    channel_model: str = _model(
         "",
         "Translates with a noisy channel, instead of --model_dir: directory of an IBM model that "
         "was trained from target to source. Then --length_penalty is 0 by default.",
         needs=("language_model",),
         excludes={"sample": "its steps have no probabilities to draw by"},
     )
-    language_model_weight: float | None = flag(
-        _MODEL,
+    language_model_weight: float | None = _model(
         None,
         "Factor on the log-probabilities of --language_model; with --channel_model, 1 is Bayes' "
         f"rule. Default: {FUSION_WEIGHT}, or {CHANNEL_WEIGHT} with --channel_model.",
@@ -138,16 +134,14 @@ class Arguments(ModelArguments):
         100.0,
         needs=("language_model",),
     )
-    export_dir: str = flag(
-        _MODEL,
+    export_dir: str = _model(
         "",
         "Folder that export.py --format=ctranslate2 wrote, instead of --model_dir; its newest "
         "version translates with CTranslate2, which is faster for small models, for single "
         "sentences and with int8 weights. Needs the packages of requirements-extra.txt.",
         excludes={**_NOT_BY_CTRANSLATE2, "engine=tensorflow": "it is for CTranslate2"},
     )
-    engine: str = flag(
-        _MODEL,
+    engine: str = _model(
         AUTO,
         "What searches. ctranslate2 starts in a fraction of the time of tensorflow; it needs a "
         "Transformer and the packages of requirements-extra.txt. auto: ctranslate2 for little text "
@@ -156,22 +150,20 @@ class Arguments(ModelArguments):
         excludes=_NOT_BY_CTRANSLATE2,
         when="ctranslate2",
     )
-    verbose: bool = flag(_MODEL, False, "Prints which engine translates, and why.")
-    input: str = flag(
-        _TEXT,
+    verbose: bool = _model(False, "Prints which engine translates, and why.")
+    input: str = _text(
         "",
         "File of source text, one sentence a line; or a test set in SGML or XML; or a .tsv, which "
         "holds the source in --input_column. Default: standard input.",
     )
-    input_column: int | None = flag(
-        _TEXT,
+    input_column: int | None = _text(
         None,
         "Column of the source in an --input that ends in .tsv. Default: 1, if --reference names "
         "the same file.",
         1,
     )
     split_sentences: str = split_sentences_flag(
-        _TEXT,
+        _text,
         "Translates each sentence of a line by itself, and joins the best translations",
         excludes={
             "prefix": _OF_LINES,
@@ -180,25 +172,22 @@ class Arguments(ModelArguments):
         },
         when="always",
     )
-    output: str = flag(_TEXT, "", "File for the translations. Default: standard output.")
-    format: str = flag(
-        _TEXT,
+    output: str = _text("", "File for the translations. Default: standard output.")
+    format: str = _text(
         "text",
         "text writes translations; scores writes the score and a tab before each; jsonl writes a "
         "JSON object for each line, with translation, score, log-probability, tokens, and links "
         "between words if the model aligns.",
         choices=("text", "scores", "jsonl"),
     )
-    n_best: int = flag(
-        _TEXT,
+    n_best: int = _text(
         1,
         "Number of different translations of each line, at most --beam_size, or of draws with "
         "--sample. Above 1, they are written as `line ||| translation ||| score`, lines counted "
         "from 0, and lines in parts (--long_lines=split) have one.",
         1,
     )
-    abstain: float | None = flag(
-        _TEXT,
+    abstain: float | None = _text(
         None,
         "Leaves out translations of which the model is less sure than this, from 0 to 1: the "
         "geometric mean of the probabilities of its tokens, at the temperature that training chose "
@@ -209,24 +198,21 @@ class Arguments(ModelArguments):
             ("n_best>1", "sample", "noise"), "it is for one best translation of each line"
         ),
     )
-    tag: str = flag(
-        _TEXT,
+    tag: str = _text(
         "",
         "Word to write before each translation, to mark text on which another model is trained. "
         "Lines without a translation stay empty.",
         excludes=dict.fromkeys(("format=scores|jsonl", "n_best>1"), "it is for plain translations"),
     )
-    compile: str = flag(
-        _SEARCH,
+    compile: str = _search(
         AUTO,
         "When XLA compiles searches, which are then faster; compiling takes some seconds for each "
         "size. auto: those of up to two sentences, in the background, once as much time was spent "
         "on them. always: those of all batches.",
         choices=COMPILE,
     )
-    batch_size: int = flag(_SEARCH, 32, "Number of sentences translated at once.", 1, 10_000)
-    precision: str = flag(
-        _SEARCH,
+    batch_size: int = _search(32, "Number of sentences translated at once.", 1, 10_000)
+    precision: str = _search(
         "float32",
         "Number format of the computation. bfloat16 takes half the memory. On processors that "
         "multiply it in hardware, large models translate batches in about two thirds of the time. "
@@ -235,8 +221,7 @@ class Arguments(ModelArguments):
         "int8 at the start.",
         choices=("float32", "bfloat16", "int8", AUTO),
     )
-    long_lines: str = flag(
-        _SEARCH,
+    long_lines: str = _search(
         "skip",
         "How lines above --max_input_tokens are treated: skip leaves them untranslated, split "
         "translates them in parts.",
@@ -244,8 +229,7 @@ class Arguments(ModelArguments):
         excludes={"prefix": _OF_LINES, "required": _OF_LINES},
         when="split",
     )
-    replace_unknowns: bool = flag(
-        _UNKNOWN,
+    replace_unknowns: bool = _unknown(
         False,
         "Replaces each UNK in a translation by the most attended source word. For models with "
         "--tokenizer=word.",
@@ -253,15 +237,13 @@ class Arguments(ModelArguments):
             ("prefix", "required", "glossary", "banned", "keep"), "it changes words"
         ),
     )
-    lexicon: str = flag(
-        _UNKNOWN,
+    lexicon: str = _unknown(
         "",
         "File of word translations, which --replace_unknowns writes in place of the source words; "
         "lines `source_word target_word probability`, as align.py --lexicon writes them.",
         needs=("replace_unknowns",),
     )
-    score: str = flag(
-        _SCORES,
+    score: str = _scores(
         "",
         "File of translations of the input, which are scored instead of translating: prints the "
         "log-probability of each, and the perplexity of all. May be the --input itself if it ends "
@@ -269,31 +251,27 @@ class Arguments(ModelArguments):
         needs={"input": "the text that was translated"},
         excludes=_OF_TRANSLATING,
     )
-    reference: str = flag(
-        _SCORES,
+    reference: str = _scores(
         "",
         "Files of human translations of the input, separated by commas; or the --input itself if "
         "it is a test set with references, or a .tsv, whose other column is the reference. "
         "Blank lines are not scored. Prints --metrics.",
     )
-    metrics: list[str] = flag(
-        _SCORES, ["bleu", "chrf"], f"Scores to print: {', '.join(METRICS)}.", needs=("reference",)
+    metrics: list[str] = _scores(
+        ["bleu", "chrf"], f"Scores to print: {', '.join(METRICS)}.", needs=("reference",)
     )
-    lowercase: bool = flag(
-        _SCORES,
+    lowercase: bool = _scores(
         False,
         "Computes BLEU without regard to case (sacrebleu -lc).",
         needs=("reference", "metrics=bleu"),
     )
-    tokenize: str = flag(
-        _SCORES,
+    tokenize: str = _scores(
         AUTO,
         "Tokenisation of BLEU (sacrebleu --tokenize). auto: the one that suits the script of the "
         "references.",
         needs=("reference", "metrics=bleu"),
     )
-    noise: str = flag(
-        _SCORES,
+    noise: str = _scores(
         "",
         "Kinds of noise, separated by commas, or all: also translates and scores the test set with "
         f"each, beside the clean one. Kinds: {', '.join(NAMES)}.",
@@ -302,9 +280,7 @@ class Arguments(ModelArguments):
             ("prefix", "required", "n_best>1", "sample"), "it is for plain translations"
         ),
     )
-    save_scores: str = flag(
-        _SCORES, "", "JSON file for the scores and settings.", needs=("reference",)
-    )
+    save_scores: str = _scores("", "JSON file for the scores and settings.", needs=("reference",))
     runs_on: str = TENSORFLOW  # The engine that was chosen.
 
     @property

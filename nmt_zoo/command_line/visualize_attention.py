@@ -23,7 +23,7 @@ from typing import Any
 
 from nmt_zoo import models
 from nmt_zoo.command_line import console, flag_values
-from nmt_zoo.command_line.flag_values import flag, language_flag, number_or, shortened
+from nmt_zoo.command_line.flag_values import group, language_flag, number_or, shortened
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.command_line.model_settings import parse_settings
 from nmt_zoo.common.errors import UserError
@@ -51,9 +51,10 @@ from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.models.architecture import describe
 
-_ONE = "Picture or page of the attention between a sentence and its translation"
-_HEADS = "Table of what each head looks at in a text"
-_ARCHITECTURE = "Picture of what a model consists of"
+_model = group("Model")
+_one = group("Picture or page of the attention between a sentence and its translation")
+_heads = group("Table of what each head looks at in a text")
+_architecture = group("Picture of what a model consists of")
 _CHOICE = ("attention", "layer", "head")  # Flags that choose a map.
 
 
@@ -61,85 +62,72 @@ _CHOICE = ("attention", "layer", "head")  # Flags that choose a map.
 class Arguments(flag_values.Arguments):
     """The flags of visualize_attention.py."""
 
-    model_dir: list[str] = flag(
-        "Model",
+    model_dir: list[str] = _model(
         [],
         "Directory of the trained model, as train.py wrote it. Repeatable, to compare models, with "
         "an --output that ends in .html.",
         repeatable=True,
     )
-    source_language: str = language_flag("Model", "source")
-    target_language: str = language_flag("Model", "target")
-    source: str = flag(
-        _ONE,
+    source_language: str = language_flag(_model, "source")
+    target_language: str = language_flag(_model, "target")
+    source: str = _one(
         "",
         "Sentence to translate.",
         required="what to draw",
         unless=("input", "architecture"),
         excludes=("input", "heads"),
     )
-    target: str = flag(_ONE, "", "Its translation. Default: the model's own.", needs=("source",))
-    input: str = flag(
-        _ONE,
+    target: str = _one("", "Its translation. Default: the model's own.", needs=("source",))
+    input: str = _one(
         "",
         "File of sentences, one a line, instead of --source: for --heads, or for an --output that "
         "ends in .html, which then links to a page for each sentence.",
         excludes=("attention=tree",),
     )
-    target_input: str = flag(
-        _ONE, "", "File of their translations. Default: the model's own.", needs=("input",)
+    target_input: str = _one(
+        "", "File of their translations. Default: the model's own.", needs=("input",)
     )
-    output: str = flag(
-        _ONE,
+    output: str = _one(
         "attention.png",
         "Picture to write, .png, .svg or .pdf; or a page to explore, .html.",
     )
-    attention: str = flag(
-        _ONE,
+    attention: str = _one(
         "cross",
         "Attention to draw: cross is from target to source, encoder and decoder are "
         "self-attention. In an .html: what is shown first, as are layer, head and words. tree: no "
         "attention, but the phrases or rules of a translation by phrase_based or hiero.",
         choices=("cross", "encoder", "decoder", "tree"),
     )
-    layer: str = flag(
-        _ONE,
+    layer: str = _one(
         "",
         "Layer to draw, counted from 1, or all. Default: the one by which align.py links words; of "
         "self-attention, the last but one.",
         excludes=("attention=tree",),
     )
-    head: str = flag(
-        _ONE,
+    head: str = _one(
         "",
         "Head to draw, counted from 1; mean of all; or all. Default: as --layer; with it, mean.",
         excludes=("attention=tree",),
     )
-    merge_subwords: bool = flag(
-        _ONE,
+    merge_subwords: bool = _one(
         False,
         "Draws words instead of subword pieces. Default: true in an .html, else false.",
         excludes=("attention=tree",),
     )
-    heads: bool = flag(
-        _HEADS,
+    heads: bool = _heads(
         False,
         "Prints a table of entropy, distance and alignment error rate of each attention head.",
         needs=("target_input",),
         excludes=("output", "attention", "layer", "head", "merge_subwords"),
     )
-    gold: str = flag(
-        _HEADS,
+    gold: str = _heads(
         "",
         "File of correct links, i-j (sure), ipj or i?j (possible), for the error rate; align.py "
         "writes those of another model.",
         needs=("heads",),
     )
-    save_scores: str = flag(
-        _HEADS, "", "JSON file for the table and its settings.", needs=("heads",)
-    )
-    architecture: str = flag(
-        _ARCHITECTURE,
+    save_scores: str = _heads("", "JSON file for the table and its settings.", needs=("heads",))
+    architecture: str = _architecture(
         "",
         "Model whose layers, shapes and numbers of parameters to draw: a preset, as --model of "
         "train.py, or the directory of a trained model.",
@@ -154,8 +142,7 @@ class Arguments(flag_values.Arguments):
             ),
         },
     )
-    set: list[str] = flag(
-        _ARCHITECTURE,
+    set: list[str] = _architecture(
         [],
         "Changes a setting of the preset: name=value. Repeatable.",
         repeatable=True,
