@@ -2,7 +2,6 @@
 
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.png
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.html
-    python visualize_attention.py --model_dir=runs/x --input=test.en --output=attention.html
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --attention=tree
     python visualize_attention.py --model_dir=runs/x --heads --input=test.en --target_input=test.de
     python visualize_attention.py --architecture=transformer_base --output=transformer.svg
@@ -27,8 +26,8 @@ from nmt_zoo.command_line.flag_values import group, language_flag, number_or, sh
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.command_line.model_settings import parse_settings
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import check_outputs, check_writable, read_lines, write_json
-from nmt_zoo.data_pipeline.lines import is_tsv, open_split
+from nmt_zoo.common.files import check_outputs, check_writable, write_json
+from nmt_zoo.data_pipeline.lines import open_split
 from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 from nmt_zoo.decoding.alignment.head_summaries import record_of, summarise_heads, table_of
@@ -37,7 +36,6 @@ from nmt_zoo.decoding.explorer.sentence import (
     SentenceExplorer,
     maps_of,
     write_page,
-    write_pages,
 )
 from nmt_zoo.decoding.pictures import figures
 from nmt_zoo.decoding.pictures.architecture_pictures import (
@@ -74,19 +72,10 @@ class Arguments(flag_values.Arguments):
         "",
         "Sentence to translate.",
         required="what to draw",
-        unless=("input", "architecture"),
-        excludes=("input", "heads"),
+        unless=("heads", "architecture"),
+        excludes=("heads",),
     )
     target: str = _one("", "Its translation. Default: the model's own.", needs=("source",))
-    input: str = _one(
-        "",
-        "File of sentences, one a line, instead of --source: for --heads, or for an --output that "
-        "ends in .html, which then links to a page for each sentence.",
-        excludes=("attention=tree",),
-    )
-    target_input: str = _one(
-        "", "File of their translations. Default: the model's own.", needs=("input",)
-    )
     output: str = _one(
         "attention.png",
         "Picture to write, .png, .svg or .pdf; or a page to explore, .html.",
@@ -117,9 +106,11 @@ class Arguments(flag_values.Arguments):
     heads: bool = _heads(
         False,
         "Prints a table of entropy, distance and alignment error rate of each attention head.",
-        needs=("target_input",),
+        needs=("input", "target_input"),
         excludes=("output", "attention", "layer", "head", "merge_subwords"),
     )
+    input: str = _heads("", "File of sentences, one a line.", needs=("heads",))
+    target_input: str = _heads("", "File of their translations.", needs=("heads",))
     gold: str = _heads(
         "",
         "File of correct links, i-j (sure), ipj or i?j (possible), for the error rate; align.py "
@@ -257,27 +248,6 @@ def explore_sentence(flags: Arguments) -> None:
     write_page(flags.output, models, first_view(flags))
 
 
-def explore_text(flags: Arguments) -> None:
-    """Writes pages on which to explore the attention of each line of --input, and their index."""
-    if not flags.output.lower().endswith(".html"):
-        raise UserError(f"--output={flags.output}: --input needs a name that ends in .html")
-    check_outputs([flags.output], filter(None, (flags.input, flags.target_input)))
-    if flags.target_input:
-        sources, targets = map(list, open_split((flags.input, flags.target_input)))
-    elif is_tsv(flags.input):
-        raise UserError(f"{flags.input}: a .tsv has two sides; give it as --target_input, too")
-    else:
-        sources, targets = read_lines(flags.input), None
-    if not sources:
-        raise UserError(f"{flags.input} is empty; there is nothing to draw")
-    explorers = load_explorers(flags)
-    for explorer in explorers:
-        explorer.translator.check_known(sources, flags.input)
-    missing = write_pages(flags.output, explorers, sources, targets, first_view(flags))
-    more = f"; {missing:,} of them have no page; the index gives the reasons" if missing else ""
-    print(f"wrote {flags.output}, an index of the pages of {len(sources):,} lines{more}")
-
-
 def print_heads(flags: Arguments) -> None:
     """Prints a table that summarises every attention head over a text."""
     inputs = flags.input, flags.target_input, flags.gold
@@ -334,18 +304,16 @@ def main(flags: Arguments) -> int:
     process.start_tensorflow()
     if flags.heads:
         print_heads(flags)
-    elif flags.input and not flags.architecture:
-        explore_text(flags)
+        return 0
+    if flags.architecture:
+        draw_architecture(flags)
+    elif flags.attention == "tree":
+        draw_tree(flags)
+    elif flags.output.lower().endswith(".html"):
+        explore_sentence(flags)
     else:
-        if flags.architecture:
-            draw_architecture(flags)
-        elif flags.attention == "tree":
-            draw_tree(flags)
-        elif flags.output.lower().endswith(".html"):
-            explore_sentence(flags)
-        else:
-            draw_attention(flags)
-        print(f"wrote {flags.output}")
+        draw_attention(flags)
+    print(f"wrote {flags.output}")
     return 0
 
 

@@ -78,23 +78,6 @@ def explorer_page(data: dict[str, Any], title: str) -> str:
     return offline_page(title, body, script(), data=element)
 
 
-def index_page(title: str, rows: Sequence[tuple[str, str, str]]) -> str:
-    """Returns a page of links: (address of a page or "", source text, translation or remark)."""
-    lines = [
-        f'<tr><th scope="row">{number}</th><td>{_link(address, source)}</td>'
-        f"<td>{_text(target)}</td></tr>"
-        for number, (address, source, target) in enumerate(rows, start=1)
-    ]
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("line", "source", "translation"))
-    table = "\n".join(["<table>", f"<thead><tr>{head}</tr></thead><tbody>", *lines, "</tbody>"])
-    return offline_page(title, f'<div class="explorer">\n{table}\n</table>\n</div>')
-
-
-def _link(address, text):
-    shown = _text(text)
-    return f'<a href="{html.escape(address)}">{shown}</a>' if address else shown
-
-
 def _text(text):
     return f"<bdi>{html.escape(printable(text))}</bdi>"
 

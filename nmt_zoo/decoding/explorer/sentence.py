@@ -1,4 +1,4 @@
-"""Looks into a model as it translates sentences, and writes pages of it.
+"""Looks into a model as it translates a sentence, and writes a page of it.
 
 A page shows attention, and the choices of the search.
 """
@@ -7,17 +7,14 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import write_text
-from nmt_zoo.common.progress import Progress
-from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
-from nmt_zoo.decoding.explorer.page import explorer_page, index_page, model_data
+from nmt_zoo.decoding.explorer.page import explorer_page, model_data
 from nmt_zoo.decoding.scoring import make_scorer
 from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.decoding.translator import Translator, not_numbers
@@ -27,10 +24,6 @@ MAX_TOKENS = 256  # Of a side; a page of more is large, slow, and not to be read
 NUM_BEST = 5  # Most probable tokens shown at each step.
 _LEAST = -999.0  # JSON has no infinity.
 _MOST_IN_TITLE = 80  # characters
-
-
-class NothingToShow(UserError):
-    """A sentence that cannot be explored; the message says why."""
 
 
 class SentenceExplorer:
@@ -61,33 +54,32 @@ class SentenceExplorer:
         target: str = "",
         *,
         name: str = "--source",
-        number: int = 1,
     ) -> dict[str, Any]:
         """Returns the attention between a sentence and its translation, a MODEL of `explorer.js`.
 
         Without a `target`, it is the best translation that the search finds.
-        Raises NothingToShow: the sentence is empty, too long, or cannot be translated.
-        Raises UserError: the model's scores are not numbers.
+        Raises UserError: the sentence is empty, too long, or cannot be translated; or the model's
+        scores are not numbers.
         """
         source_ids, given_ids = (
             vocabulary.encode([text])[0]
             for vocabulary, text in zip(self.tokenizer[1:], (source, target), strict=True)
         )
         if len(source_ids) < 2:
-            raise NothingToShow(f"{name} is empty; there is nothing to draw")
+            raise UserError(f"{name} is empty; there is nothing to draw")
         longest = max(len(source_ids), len(given_ids))
         if longest > MAX_TOKENS:
-            raise NothingToShow(
+            raise UserError(
                 f"{name}: {longest:,} tokens; a page shows at most {MAX_TOKENS}; split the sentence"
             )
-        hypotheses = self.translator.translate(
-            [source], self.translator.engine.options.beam_size, numbers=[number]
-        )[0]
+        hypotheses = self.translator.translate([source], self.translator.engine.options.beam_size)[
+            0
+        ]
         hypotheses = [h for h in hypotheses if not h.problem and len(h.ids) <= MAX_TOKENS]
         if not target and not hypotheses:
-            raise NothingToShow(f"{name}: cannot be translated; give its translation")
+            raise UserError(f"{name}: cannot be translated; give its translation")
         shown_ids = given_ids if target else hypotheses[0].ids
-        translations = self._translations(source_ids, (target, given_ids), hypotheses, number)
+        translations = self._translations(source_ids, (target, given_ids), hypotheses)
         texts = source, target or hypotheses[0].text
         tokens = [
             vocabulary.pieces(ids)
@@ -97,7 +89,7 @@ class SentenceExplorer:
         more = {"translations": translations, "alignment": self.model.alignment}
         return model_data(self.name, texts, tokens, maps, **more)
 
-    def _translations(self, source_ids, given, hypotheses, number):
+    def _translations(self, source_ids, given, hypotheses):
         """Returns the TRANSLATIONs of `explorer.js`: the given one, then those of the search."""
         text, given_ids = given
         rows = [
@@ -109,7 +101,7 @@ class SentenceExplorer:
             score = next((x.score for x in hypotheses if x.ids == given_ids), None)
             facts = {"text": text, "score": score, "finished": True, "ids": given_ids}
             rows.insert(0, {**facts, "given": True})
-        log_probs, best_ids, best = self._scored(source_ids, [row["ids"] for row in rows], number)
+        log_probs, best_ids, best = self._scored(source_ids, [row["ids"] for row in rows])
         for row_number, row in enumerate(rows):
             row["shown"] = row_number == 0
             row["logProb"] = _number(log_probs[row_number, : len(row["ids"])].sum())
@@ -132,7 +124,7 @@ class SentenceExplorer:
             ]
         return rows
 
-    def _scored(self, source_ids, rows, number):
+    def _scored(self, source_ids, rows):
         # A graph pays only from the second sentence on.
         score = self._score
         if self._is_first:
@@ -141,7 +133,7 @@ class SentenceExplorer:
         ids = [tf.constant(padded(side)) for side in ([source_ids] * len(rows), rows)]
         arrays = [tensor.numpy() for tensor in score(*ids)]
         if any(np.isnan(arrays[0][i, : len(row)]).any() for i, row in enumerate(rows)):
-            raise not_numbers(self.name, number)
+            raise not_numbers(self.name, 1)
         return arrays
 
 
@@ -181,41 +173,3 @@ def write_page(path: str | Path, models: Sequence[dict[str, Any]], choice: dict[
     if len(title) > _MOST_IN_TITLE:
         title = title[: _MOST_IN_TITLE - 1] + "…"
     write_text(path, explorer_page({"models": models, "choice": choice}, title))
-
-
-def write_pages(
-    path: str | Path,
-    explorers: Sequence[SentenceExplorer],
-    sources: Sequence[str],
-    targets: Sequence[str] | None,
-    choice: dict[str, Any],
-) -> int:
-    """Writes a page for each sentence of a text into a folder, and an index of them.
-
-    The folder has the name of the index at `path`: `x_pages` for `x.html`. The index is written
-    last. Each page compares the explorers; `targets` are the translations. Returns the number of
-    lines that have no page; the index says why.
-    """
-    path = Path(path)
-    folder = path.with_name(f"{path.stem}_pages")
-    rows, width = [], max(len(str(len(sources))), 4)
-    with Progress("exploring", len(sources), "lines") as progress:
-        for number, source in enumerate(sources, start=1):
-            target = targets[number - 1] if targets else ""
-            name = f"{number:0{width}}.html"
-            try:
-                if targets and not split_words(target):
-                    raise NothingToShow(f"line {number}: its translation is empty")
-                models = [
-                    explorer.explore(source, target, name=f"line {number}", number=number)
-                    for explorer in explorers
-                ]
-            except NothingToShow as error:
-                rows.append(("", source, f"no page: {error}"))
-            else:
-                write_page(folder / name, models, choice)
-                address = f"{quote(folder.name)}/{name}"
-                rows.append((address, source, models[0]["target"]["text"]))
-            progress.update(1)
-    write_text(path, index_page("Attention, sentence by sentence", rows))
-    return sum(not address for address, *_ in rows)

@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
-from nmt_zoo.decoding.explorer.sentence import NothingToShow, SentenceExplorer, write_pages
+from nmt_zoo.decoding.explorer.sentence import SentenceExplorer
 from tests.tiny import pairs, small_settings
 
 SOURCE, TARGET = "one big dog", "eins groß Hund"
@@ -95,17 +96,5 @@ def test_every_kind_of_model_can_be_explored(preset, more, maps, tokenizer):
 
 @pytest.mark.parametrize("source", ["", " ", "dog " * 300])
 def test_a_sentence_that_cannot_be_shown_says_why(transformer, source):
-    with pytest.raises(NothingToShow, match=r"line 7.*(empty|tokens)"):
+    with pytest.raises(UserError, match=r"line 7.*(empty|tokens)"):
         transformer.explore(source, name="line 7")
-
-
-def test_a_text_has_a_page_for_each_line_and_an_index(transformer, tmp_path):
-    path = tmp_path / "a text.html"
-    missing = write_pages(path, [transformer], [SOURCE, "", "dog"], None, {"merge": True})
-    assert missing == 1
-    pages = sorted((tmp_path / "a text_pages").iterdir())
-    assert [page.name for page in pages] == ["0001.html", "0003.html"]
-    index = path.read_text(encoding="utf-8")
-    for page in pages:
-        assert f'href="a%20text_pages/{page.name}"' in index
-    assert "no page: line 2 is empty" in index and SOURCE in index
