@@ -37,7 +37,6 @@ from nmt_zoo.decoding.alignment.parallel_text import ParallelText
 from nmt_zoo.decoding.comparison.page import comparison_page, sentence_html
 from nmt_zoo.decoding.comparison.report import (
     Table,
-    chrf_by_system,
     compare,
     examples,
     tables,
@@ -51,6 +50,7 @@ from nmt_zoo.decoding.scores import (
     check_metrics,
     leading,
     remarks,
+    sentence_chrf,
     word_splitter,
 )
 from nmt_zoo.training.ways.expectation_maximisation import text_alignment
@@ -269,7 +269,10 @@ def main(flags: Arguments) -> int:
             progress=progress.update,
             **options,
         )
-        chrf = chrf_by_system(lines, progress.update)
+        chrf = {}
+        for system, output in lines.outputs.items():
+            chrf[system] = sentence_chrf(output, lines.reference)
+            progress.update(len(output))
     shown = [*tables(report, "the training text" if training[1] else "the reference itself")]
     if flags.page:
         title = f"Translations of {os.path.basename(flags.source)}"

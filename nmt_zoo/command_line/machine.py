@@ -11,7 +11,10 @@ from typing import Any
 
 
 def machine() -> dict[str, Any]:
-    """Returns what is recorded beside a measured number: processor, versions, commit."""
+    """Returns what is recorded beside a measured number: processor, versions, commit.
+
+    Accelerators are known if TensorFlow has been imported.
+    """
     processor = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
         models_named = [
@@ -20,9 +23,11 @@ def machine() -> dict[str, Any]:
             if line.startswith("model name")
         ]
         processor = models_named[0] if models_named else processor
+    tf = sys.modules.get("tensorflow")
+    devices = tf.config.list_physical_devices() if tf else []
     return {
         "processor": f"{processor}, {os.cpu_count()} cores",
-        "accelerators": _accelerators(),
+        "accelerators": [device.name for device in devices if device.device_type != "CPU"],
         "python": platform.python_version(),
         "tensorflow": importlib.metadata.version("tensorflow"),
         "commit": _commit(),
@@ -42,10 +47,3 @@ def _commit():
         if Path(git("rev-parse", "--show-toplevel")) == project:
             return git("describe", "--always", "--dirty")
     return ""
-
-
-def _accelerators():
-    """Lists the names of accelerators; empty if TensorFlow has not been imported."""
-    tf = sys.modules.get("tensorflow")
-    devices = tf.config.list_physical_devices() if tf else []
-    return [device.name for device in devices if device.device_type != "CPU"]

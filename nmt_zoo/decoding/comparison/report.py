@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from nmt_zoo.decoding.comparison.words import Links, Texts, faults, word_matches
-from nmt_zoo.decoding.scores import corpus_scores, sentence_chrf, system_scores
+from nmt_zoo.decoding.scores import corpus_scores, system_scores
 
 NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
@@ -92,20 +92,11 @@ def _by_length(lines, words, metrics, bleu_options):
     return records
 
 
-def chrf_by_system(lines: Texts, progress: Callable[[int], Any]) -> dict[str, list[float]]:
-    """Returns system -> the chrF of each of its lines; `progress` is as for `compare`."""
-    chrf = {}
-    for system, output in lines.outputs.items():
-        chrf[system] = sentence_chrf(output, lines.reference)
-        progress(len(output))
-    return chrf
-
-
 def examples(chrf: Mapping[str, Sequence[float]], most: int) -> list[tuple[str, list[int]]]:
     """Chooses sentences where systems differ most: at most `most`, shared among the kinds.
 
-    `chrf` is from `chrf_by_system`. Returns (kind, numbers of sentences, the clearest first): where
-    each system is better than all others, and where all are worst.
+    `chrf` is system -> the chrF of each of its lines. Returns (kind, numbers of sentences, the
+    clearest first): where each system is better than all others, and where all are worst.
     """
     scores = list(zip(*chrf.values(), strict=True))
     kinds = [

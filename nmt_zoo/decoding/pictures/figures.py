@@ -27,7 +27,6 @@ _METADATA = {
     ".svg": {"Date": None, "Creator": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-LINE_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
 # White is exactly zero; the lightness then falls in proportion to the weight, in grey print, too.
 _COLOURS = [(0, "#ffffff"), (0.18, "#c6dbef"), (0.4, "#6baed6"), (0.68, "#2171b5"), (1, "#08306b")]
 # Embeddings, overrides and isolates of the bidirectional algorithm: invisible, but they reorder.

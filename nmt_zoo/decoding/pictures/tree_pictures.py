@@ -88,7 +88,7 @@ def _draw(axes, nodes, words, edges):
     for point, word in zip(points, words, strict=True):
         axes.text(*point, word, **look, bbox=box)
     for centre, node in zip(centres, nodes, strict=True):
-        axes.text(*centre, node.label, **look, bbox=box, color=figures.LINE_COLOURS[0])
+        axes.text(*centre, node.label, **look, bbox=box, color="#0072b2")
 
 
 def _nodes(phrases, target_words):

@@ -5,9 +5,9 @@ import html.parser
 import pytest
 
 from nmt_zoo.decoding.comparison.page import comparison_page, sentence_html
-from nmt_zoo.decoding.comparison.report import chrf_by_system, compare, tables
+from nmt_zoo.decoding.comparison.report import compare, tables
 from nmt_zoo.decoding.comparison.words import Links, Texts
-from nmt_zoo.decoding.scores import word_splitter
+from nmt_zoo.decoding.scores import sentence_chrf, word_splitter
 
 HOSTILE = [
     "<script>alert('x')</script> </article> & \"quotes\" &quot; ]]> -->",
@@ -52,7 +52,7 @@ def make_page(lines, title="Translations"):
     none = [set()] * len(lines.source)
     links = Links(none, dict.fromkeys(lines.outputs, none))
     report = compare(lines, words, links, {}, metrics=["bleu", "chrf"])
-    chrf = chrf_by_system(lines, lambda count: None)
+    chrf = {name: sentence_chrf(text, lines.reference) for name, text in lines.outputs.items()}
     sentences = [sentence_html(n + 1, lines, words, chrf, n, str) for n in range(len(none))]
     return comparison_page(title, ["<p>"], [*lines.outputs], tables(report, "<x>"), sentences)
 
