@@ -172,26 +172,25 @@ class Aligner:
         *,
         tokens: Any = None,
         threshold: float | None = None,
-        description: str | None = None,
     ) -> list[list[Link]]:
         """Returns the sorted links of every pair; none if a line of the pair is empty.
 
         Words are separated by white space, see `split_words`, whatever the tokenizer. With a
         `threshold`, all links of a larger weight are returned, any number for a target word. With
         None, each target word is linked with the source word of largest weight, unless that is
-        `</s>`. `description` is the name of the progress bar; None: no bar.
+        `</s>`.
         """
         lines = source_lines, target_lines
         text = EncodedText(self.tokenizer, ("source", "target"), lines, tokens)
-        return _links([self], [text], threshold, description)
+        return _links([self], [text], threshold)
 
 
-def _links(aligners, texts, threshold, description):
+def _links(aligners, texts, threshold, shows=False):
     """Returns the links of one direction, or those on which two directions agree."""
     lengths = np.array([text.lengths[:: -1 if i else 1] for i, text in enumerate(texts)])
     results = [[] for _ in range(lengths.shape[2])]
     count = int((lengths > 1).all(axis=(0, 1)).sum())
-    bar = Progress(description, count, "lines") if description else contextlib.nullcontext()
+    bar = Progress("aligning", count, "lines") if shows else contextlib.nullcontext()
     with bar as progress:
         for batch in batches(lengths, sizes=np.max([a.sizes for a in aligners], axis=0)):
             sizes = texts[0].num_words[:, batch]
@@ -232,11 +231,11 @@ def align_text(
     ways = [(aligner, _encode_known(aligner, way), step) for aligner, way, step in ways if aligner]
     if agree:
         aligners, texts, _ = zip(*ways, strict=True)
-        return [_links(aligners, texts, threshold, "aligning")]
+        return [_links(aligners, texts, threshold, shows=True)]
     return [
         [
             sorted(link[::step] for link in pair)
-            for pair in _links([aligner], [encoded], threshold, "aligning")
+            for pair in _links([aligner], [encoded], threshold, shows=True)
         ]
         for aligner, encoded, step in ways
     ]
