@@ -36,8 +36,8 @@ from nmt_zoo.model_directory.directory import ModelDirectory, model_directories
 from nmt_zoo.serving.ctranslate2 import conversion
 from nmt_zoo.serving.ctranslate2.engine import CTranslate2Engine, CTranslate2Export
 from nmt_zoo.serving.export import model_card, server_files
-from nmt_zoo.serving.export.saved_model import ServingModule
-from nmt_zoo.serving.export.saved_model_check import check
+from nmt_zoo.serving.export.saved_model import SearchModule, ServingModule
+from nmt_zoo.serving.export.saved_model_check import check, requests_of_each_size
 from nmt_zoo.serving.export.versions import check_format, publish, unfinished_version
 
 _export, _search = group("Export"), group("Search")
@@ -66,6 +66,14 @@ class Arguments(ModelArguments):
         "Number format of the weights.",
         choices=conversion.QUANTIZATIONS,
         needs=("format=ctranslate2",),
+    )
+    precision: str = _export(
+        "float32",
+        "Number format of the computation. int8 stores weights in 8 bits, and has the signatures "
+        "serving_default and translate alone, in programs that XLA compiles at the first request "
+        "of each size. both adds score and attention_maps, with weights in float32.",
+        choices=("float32", "int8", "both"),
+        needs=("format=savedmodel",),
     )
     max_beam_size: int = _search(
         0,
@@ -121,16 +129,28 @@ def export_saved_model(
 ) -> str:
     """Writes a SavedModel into a folder and checks it; returns what was proved, in words."""
     lines, translations = translations_to_compare(arguments, model, tokenizer, **search)
+    exact, options = model, {**search, "max_beam_size": arguments.max_beam_size}
+    if arguments.precision == "both":
+        directories = model_directories(arguments.model_dir)
+        exact, *_ = load_models(directories, languages=arguments.languages)
+    elif arguments.precision == "int8":
+        exact = None
     with process.silence():  # tensorflow_text prints that SentencePiece normalises nothing.
-        module = ServingModule(model, tokenizer, max_beam_size=arguments.max_beam_size, **search)
+        if exact is None:
+            module = SearchModule(model, tokenizer, **options)
+        else:
+            module = ServingModule(model, tokenizer, exact, **options)
     module.save(folder)
     graph = server_files.read_meta_graph(folder)
     server_files.check_operations(graph)
     limit, name = arguments.max_input_tokens, Path(arguments.export_dir).resolve().name
-    requests = check(folder, model, tokenizer, lines, translations, max_tokens=limit)
+    requests = check(folder, exact, tokenizer, lines, translations, max_tokens=limit)
     extra = folder / "assets.extra"
     extra.mkdir(exist_ok=True)
-    server_files.write_warm_up(extra, requests, graph.signature_def, name)
+    further = []
+    if model.is_quantised:  # Each compiles a program.
+        further = requests_of_each_size(tokenizer, lines, translations)
+    server_files.write_warm_up(extra, requests, graph.signature_def, name, further)
     model_card.write_card(
         extra,
         directories=model_directories(arguments.model_dir),
@@ -191,7 +211,8 @@ def main(arguments: Arguments) -> int:
         for directory in directories:
             model_card.read_scores(directory.path)
     process.start_tensorflow()
-    model, tokenizer, config = load_models(directories, languages=arguments.languages)
+    dtype = "float32" if arguments.precision == "float32" else "int8"
+    model, tokenizer, config = load_models(directories, languages=arguments.languages, dtype=dtype)
     require_steps(model, f"--model_dir={arguments.model_dir} cannot be exported")
     arguments = with_length_penalty(arguments, config)
     names = "beam_size", "length_penalty", "max_input_tokens"

@@ -24,6 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
+from nmt_zoo.decoding.search.compiled import ProgramsInGraph
 from nmt_zoo.decoding.search.extension import Setup, extend, ranked, start
 from nmt_zoo.decoding.search.groups import search_in_groups
 from nmt_zoo.decoding.search.processors import (
@@ -65,8 +66,9 @@ def make_search(
     with `each_sentence`, `SentenceOptions` take its place. Only the first `n_best` hypotheses of a
     sentence are certain; the others may be missing. `inputs` names further inputs, of `_INPUTS`; a
     dict of them is then the graph's third argument. `joints` are `phrases.word_joints`, needed if
-    phrases are required.
+    phrases are required. Of a model in 8 bits, programs of XLA search, which know no such inputs.
     """
+    programs = ProgramsInGraph(model, options) if model.is_quantised else None
     signature: list[Any] = [
         tf.TensorSpec([None, None], tf.int32, name="source_ids"),
         _EACH_SENTENCE if each_sentence else tf.TensorSpec([], tf.int32, name="n_best"),
@@ -86,8 +88,11 @@ def make_search(
             inputs = {**inputs, "wanted_ids": wanted_ids}
         if not each_sentence:
             n_best = SentenceOptions.of(options, n_best, batch_size)
+        most = None
         of_group = functools.partial(beam_search, model, options, n_best, inputs, joints)
-        return search_in_groups(of_group, source_ids, limits, options.beam_size)
+        if programs:
+            most, of_group = programs.most_sentences, functools.partial(programs, n_best)
+        return search_in_groups(of_group, source_ids, limits, options.beam_size, most)
 
     return search
 

@@ -13,7 +13,8 @@ import math
 import statistics
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -29,7 +30,8 @@ from nmt_zoo.models.base import Searchable
 
 # The sizes of programs: sentences, and tokens of a source.
 ROWS = (1, 2, 8, 32)
-NARROWEST, WIDEST = 16, 128  # Widths between them are powers of two.
+WIDTHS = tuple(16 << n for n in range(20))  # More than any source has.
+WIDEST = 128  # For several sentences.
 _FEWEST_TO_LEAVE = 8  # Sentences of the smallest program that half of them leave.
 # A translation is seldom longer than its source and these tokens. Until it is, caches have no room
 # for more, because each step reads them.
@@ -70,17 +72,9 @@ class Programs:
         self._constants = weights if are_few else []
         # Traced once for all small sizes, and once for the others, which sentences leave; XLA
         # compiles each size when it first occurs.
-        self._few, self._many = (
-            tf.function(
-                functools.partial(self._traced, leave),
-                input_signature=[
-                    tf.TensorSpec([None, None], tf.int32),
-                    tf.TensorSpec([], tf.int32),
-                ],
-                jit_compile=True,
-                autograph=False,
-            )
-            for leave in (False, True)
+        self._few, self._many = _few_and_many(
+            self._traced,
+            input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.int32)],
         )
         self._ready = set()
         self._spent = collections.Counter()  # Seconds of all searches by the graph, by size.
@@ -92,15 +86,13 @@ class Programs:
         """Returns the program size for a batch and its most source tokens; None: it is too large.
 
         A program has room for the longest translations from the start. In 8 bits, sources that are
-        alone may have any length; kernels need two rows of numbers.
+        alone may have any length.
         """
-        is_quantised = self._model.is_quantised
-        least = 2 if is_quantised and self._options.beam_size == 1 else 1
-        rows = bisect.bisect_left(ROWS, max(num_sentences, least))
-        is_alone = is_quantised and num_sentences == 1
+        is_alone = self._model.is_quantised and num_sentences == 1
+        rows = bisect.bisect_left(ROWS, max(num_sentences, _least(self._model, self._options)))
         if rows == len(ROWS) or (width > WIDEST and not is_alone):
             return None
-        size = ROWS[rows], max(NARROWEST, 1 << (width - 1).bit_length())
+        size = ROWS[rows], WIDTHS[bisect.bisect_left(WIDTHS, width)]
         positions = size[0] * self._options.beam_size * self._options.max_length(size[1])
         return size if is_alone or positions <= MAX_TARGET_POSITIONS else None
 
@@ -143,66 +135,121 @@ class Programs:
     def _traced(self, leave, source_ids, n_best):
         with tf.init_scope():
             values = [(weight, weight.numpy()) for weight in self._constants]
+        wanted = SentenceOptions.of(self._options, n_best, tf.shape(source_ids)[0])
         with keras.StatelessScope(values):
-            return self._searched(leave, source_ids, n_best)
+            return _searched(self._model, self._options, leave, source_ids, wanted)
 
-    def _searched(self, leave, source_ids, n_best):
-        model, options = self._model, self._options
-        setup = Setup(model, options, compiled_top_k)
-        rows, width = tf.unstack(tf.shape(source_ids))
-        lengths = tf.math.count_nonzero(source_ids - PAD_ID, axis=1, dtype=tf.int32)
-        limits = tf.where(lengths > 0, options.max_length(lengths), 0)  # 0 for rows of padding.
-        longest = options.max_length(width)
-        wanted = SentenceOptions.of(options, n_best, rows)
-        sentences, (state, none) = start(setup, model.encode(source_ids), limits, longest, wanted)
-        variables = tf.constant(0), sentences.hypotheses, state, limits == 0
 
-        def run(sentences, variables, max_length, most_left=0):
-            """Extends the hypotheses until so many sentences are left, or to a length."""
+class ProgramsInGraph:
+    """Programs that a graph calls, such as a SavedModel: all are compiled at their first use.
 
-            def extended(step, hypotheses, state, done):
-                step, new, (state, _), must_leave, certain = extend(
-                    setup, sentences, step, hypotheses, (state, none)
-                )
-                new = tf.nest.map_structure(
-                    lambda old, new: tf.where(
-                        tf.reshape(done, [-1, *[1] * (new.shape.rank - 1)]), old, new
-                    ),
-                    hypotheses,
-                    new,
-                )
-                return step, new, state, done | must_leave | certain
+    A call searches a group of sentences, as `search_in_groups` asks for.
+    """
 
-            def goes_on(step, hypotheses, state, done):
-                left = tf.math.count_nonzero(~done, dtype=tf.int32)
-                return (step < max_length) & (left > most_left)
+    def __init__(self, model: Searchable, options: SearchOptions) -> None:
+        self._least, self._options = _least(model, options), options
+        self._few, self._many = _few_and_many(functools.partial(_searched, model, options))
 
-            step, hypotheses, state, done = variables
-            state = model.with_max_length(state, max_length, options.beam_size)
-            return tf.while_loop(goes_on, extended, (step, hypotheses, state, done))
+    def most_sentences(self, longest: tf.Tensor) -> tf.Tensor:
+        """Returns how many sentences of at most `longest` tokens a program takes, as `size_for`."""
+        rows, length = tf.constant(ROWS), self._options.max_length(_at_least(longest, WIDTHS))
+        fit = rows * self._options.beam_size * length <= MAX_TARGET_POSITIONS
+        return tf.reduce_max(tf.where(fit & (longest <= WIDEST), rows, 1))
 
-        for max_length in (tf.minimum(width + _MORE, longest), longest):
-            variables = run(sentences, variables, max_length, rows // 2 if leave else 0)
-        step, hypotheses, state, done = variables
-        if not leave:
-            return ranked(setup, sentences, hypotheses)
-        order = tf.argsort(tf.cast(done, tf.int32), stable=True)
-        left, gone = order[: rows // 2], order[rows // 2 :]
-
-        def taken(leaves, places):
-            def take(leaf):  # Some have a row for each sentence, others for each hypothesis.
-                sentences = tf.reshape(leaf, [rows, -1, *tf.unstack(tf.shape(leaf))[1:]])
-                chosen = tf.gather(sentences, places)
-                return tf.reshape(chosen, [-1, *tf.unstack(tf.shape(leaf))[1:]])
-
-            return tf.nest.map_structure(take, leaves)
-
-        of_left = taken(sentences, left)
-        variables = step, taken(hypotheses, left), taken(state, left), tf.gather(done, left)
-        others = taken(hypotheses, gone)
-        found = run(of_left, variables, longest)[1]
-        back = tf.argsort(order)
-        both = tf.nest.map_structure(
-            lambda *parts: tf.gather(tf.concat(parts, axis=0), back), found, others
+    def __call__(
+        self, wanted: SentenceOptions, source_ids: tf.Tensor, limits: tf.Tensor, rows: tf.Tensor
+    ) -> Hypotheses:
+        """Searches `[A, S]` ids in places `rows [A]` of a batch, whose options are `wanted`."""
+        count, width = tf.unstack(tf.shape(source_ids))
+        more = _at_least(tf.maximum(count, self._least), ROWS) - count
+        wider = [[0, more], [0, _at_least(width, WIDTHS) - width]]
+        given = (
+            tf.pad(source_ids, wider, constant_values=PAD_ID),
+            tf.nest.map_structure(
+                lambda leaf: tf.pad(tf.gather(leaf, rows), [[0, more]], constant_values=1), wanted
+            ),
         )
-        return ranked(setup, sentences, both)
+        hypotheses = tf.cond(
+            count + more >= _FEWEST_TO_LEAVE, lambda: self._many(*given), lambda: self._few(*given)
+        )
+        found = Hypotheses(*(values[:count] for values in hypotheses))
+        return found._replace(ids=found.ids[:, :, : tf.reduce_max(limits)])
+
+
+def _at_least(size, sizes):
+    """Returns the first of ascending sizes that is not less, int32 scalar."""
+    return tf.gather(sizes, tf.searchsorted(tf.constant(sizes), size[None])[0])
+
+
+def _least(model, options):
+    """Returns the fewest sentences of a program: kernels in 8 bits need two rows of numbers."""
+    return 2 if model.is_quantised and options.beam_size == 1 else 1
+
+
+def _few_and_many(searched: Callable, **how: Any) -> list[Callable]:
+    """Makes programs of `searched`, whose first argument is whether half of the sentences leave."""
+    return [
+        tf.function(functools.partial(searched, leave), jit_compile=True, autograph=False, **how)
+        for leave in (False, True)
+    ]
+
+
+def _searched(model, options, leave, source_ids, wanted):
+    """Searches `[B, S]` ids, of which whole rows may be padding; the body of a program."""
+    setup = Setup(model, options, compiled_top_k)
+    rows, width = tf.unstack(tf.shape(source_ids))
+    lengths = tf.math.count_nonzero(source_ids - PAD_ID, axis=1, dtype=tf.int32)
+    limits = tf.where(lengths > 0, options.max_length(lengths), 0)  # 0 for rows of padding.
+    longest = options.max_length(width)
+    sentences, (state, none) = start(setup, model.encode(source_ids), limits, longest, wanted)
+    variables = tf.constant(0), sentences.hypotheses, state, limits == 0
+
+    def run(sentences, variables, max_length, most_left=0):
+        """Extends the hypotheses until so many sentences are left, or to a length."""
+
+        def extended(step, hypotheses, state, done):
+            step, new, (state, _), must_leave, certain = extend(
+                setup, sentences, step, hypotheses, (state, none)
+            )
+            new = tf.nest.map_structure(
+                lambda old, new: tf.where(
+                    tf.reshape(done, [-1, *[1] * (new.shape.rank - 1)]), old, new
+                ),
+                hypotheses,
+                new,
+            )
+            return step, new, state, done | must_leave | certain
+
+        def goes_on(step, hypotheses, state, done):
+            left = tf.math.count_nonzero(~done, dtype=tf.int32)
+            return (step < max_length) & (left > most_left)
+
+        step, hypotheses, state, done = variables
+        state = model.with_max_length(state, max_length, options.beam_size)
+        return tf.while_loop(goes_on, extended, (step, hypotheses, state, done))
+
+    for max_length in (tf.minimum(width + _MORE, longest), longest):
+        variables = run(sentences, variables, max_length, rows // 2 if leave else 0)
+    step, hypotheses, state, done = variables
+    if not leave:
+        return ranked(setup, sentences, hypotheses)
+    order = tf.argsort(tf.cast(done, tf.int32), stable=True)
+    left, gone = order[: rows // 2], order[rows // 2 :]
+
+    def taken(leaves, places):
+        def take(leaf):  # Some have a row for each sentence, others for each hypothesis.
+            sentences = tf.reshape(leaf, [rows, -1, *tf.unstack(tf.shape(leaf))[1:]])
+            chosen = tf.gather(sentences, places)
+            return tf.reshape(chosen, [-1, *tf.unstack(tf.shape(leaf))[1:]])
+
+        return tf.nest.map_structure(take, leaves)
+
+    of_left = taken(sentences, left)
+    variables = step, taken(hypotheses, left), taken(state, left), tf.gather(done, left)
+    others = taken(hypotheses, gone)
+    found = run(of_left, variables, longest)[1]
+    back = tf.argsort(order)
+    both = tf.nest.map_structure(
+        lambda *parts: tf.gather(tf.concat(parts, axis=0), back), found, others
+    )
+    return ranked(setup, sentences, both)

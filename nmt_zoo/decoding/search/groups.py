@@ -51,6 +51,7 @@ def search_in_groups(
     source_ids: tf.Tensor,
     limits: tf.Tensor,
     beam_size: int,
+    most_sentences: Callable[[tf.Tensor], tf.Tensor] | None = None,
 ) -> Hypotheses:
     """Searches a batch in groups; finds the same hypotheses as one search of the whole batch.
 
@@ -58,7 +59,8 @@ def search_in_groups(
     for the longest translation. So a long sentence among short ones gets a group of its own.
     `search` is `(source_ids [A, S'], limits [A], rows [A]) -> Hypotheses`; rows are the places of
     the sentences in the batch. `source_ids` are `[B, S]` int32, padded; `limits` `[B]` int32, most
-    tokens of a translation. T of the `Hypotheses` is the largest limit.
+    tokens of a translation. T of the `Hypotheses` is the largest limit. `most_sentences`, if it is
+    given, says how many sentences are a group, for the most tokens of a source.
     """
     batch_size, width = tf.unstack(tf.shape(source_ids))
     length = tf.maximum(tf.reduce_max(limits), 1)
@@ -71,12 +73,16 @@ def search_in_groups(
         return start < batch_size
 
     def next_group(start, hypotheses):
-        similar = tf.reduce_sum(tf.cast(2 * limits[start:] >= limits[start], tf.int32))
-        longest = tf.reduce_max(lengths[start : start + similar])
-        fitting = tf.minimum(
-            MAX_SOURCE_WEIGHTS // longest // longest,  # `longest ** 2` may overflow int32.
-            MAX_TARGET_POSITIONS // limits[start] // beam_size,
-        )
+        if most_sentences:
+            longest = tf.reduce_max(lengths[start:])
+            fitting, similar = most_sentences(longest), batch_size - start
+        else:
+            similar = tf.reduce_sum(tf.cast(2 * limits[start:] >= limits[start], tf.int32))
+            longest = tf.reduce_max(lengths[start : start + similar])
+            fitting = tf.minimum(
+                MAX_SOURCE_WEIGHTS // longest // longest,  # `longest ** 2` may overflow int32.
+                MAX_TARGET_POSITIONS // limits[start] // beam_size,
+            )
         end = start + tf.clip_by_value(fitting, 1, similar)
         group = search(source_ids[start:end, :longest], limits[start:end], order[start:end])
         missing = [[0, 0], [0, 0], [0, length - tf.shape(group.ids)[2]]]

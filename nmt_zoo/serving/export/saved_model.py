@@ -61,11 +61,9 @@ def _refuse_weights(source_ids, target_ids, num_heads):
     return tf.debugging.Assert(weights <= MAX_WEIGHTS, [shown])
 
 
-class ServingModule(tf.Module):
-    """The endpoints of the SavedModel; tracks the weights, tables and tokenizers that they use.
+class SearchModule(tf.Module):
+    """The endpoints of a SavedModel that translate; tracks what they use when it is saved.
 
-    The Keras model itself must not be tracked: Keras would export each weight twice, and a session
-    would restore only the copies that no endpoint reads.
     Args:
         max_input_tokens: longest line that is accepted, in tokens including `</s>`.
         max_beam_size: largest beam that a request may ask for; None: `beam_size`.
@@ -84,8 +82,6 @@ class ServingModule(tf.Module):
         **search: Any,
     ) -> None:
         super().__init__()
-        precomputed = [v for tensors in model.precomputed() for v in tensors.variables]
-        self.weights = [weight.value for weight in (*model.weights, *precomputed)]
         self.source = graph_vocabulary(tokenizer.source)
         is_same = tokenizer.source is tokenizer.target
         self.target = self.source if is_same else graph_vocabulary(tokenizer.target)
@@ -95,10 +91,10 @@ class ServingModule(tf.Module):
         self.options = SearchOptions(**search, first=self.target.language_token)
         self.max_beam_size = max_beam_size or self.options.beam_size
         widest = self.options._replace(beam_size=self.max_beam_size)
-        self._search = make_search(model, self.options)
         self._search_each = make_search(model, widest, each_sentence=True)
-        self._score = make_scorer(model)
-        self._attention_maps = model.attention_maps
+        # The programs of `translate` are compiled once, also for those who only give a text.
+        is_shared = model.is_quantised and widest == self.options
+        self._search = self._search_plainly if is_shared else make_search(model, self.options)
 
     def _encoded(self, vocabulary, texts, name):
         """Encodes `[B]` strings, or the lines of ragged `[B, lines]`; refuses long texts.
@@ -113,6 +109,12 @@ class ServingModule(tf.Module):
         message = f"{name}[{{}}] has {{}} tokens and at most {limit} are allowed; split it"
         return checked(ids, refuse(lengths > limit, lengths, message))
 
+    def _search_plainly(self, source_ids, n_best):
+        """As `_search_each`, with the usual options."""
+        values = self.options.beam_size, self.options.length_penalty, n_best
+        rows = [tf.shape(source_ids)[0]]
+        return self._search_each(source_ids, SentenceOptions(*(tf.fill(rows, v) for v in values)))
+
     def _hypotheses(self, source_ids, search, n_best):
         """Searches as `make_search`; returns the `Hypotheses`, of which empty ones stay empty."""
         rows = tf.shape(source_ids)[0]
@@ -125,13 +127,6 @@ class ServingModule(tf.Module):
             log_probs=tf.where(is_empty, 0.0, hypotheses.log_probs),
             scores=tf.where(is_empty, 0.0, hypotheses.scores),
         )
-
-    @functools.cached_property
-    def _num_heads(self):
-        with tf.init_scope():
-            nothing = tf.constant([[EOS_ID]])
-            maps = self._attention_maps(nothing, nothing)
-        return sum(weights.shape[1] for weights in maps.values())
 
     @tf.function(input_signature=[_STRINGS], autograph=False)
     def serving_default(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -191,6 +186,47 @@ class ServingModule(tf.Module):
         n_best = valid(n_best, (n_best < 1) | (n_best > beam_size), message)
         return SentenceOptions(beam_size, length_penalty, n_best)
 
+    def signatures(self) -> dict[str, Callable]:
+        return {name: getattr(self, name) for name in ("serving_default", "translate")}
+
+    def save(self, folder: Path) -> None:
+        """Writes the SavedModel into a folder; raises `OSError` if it cannot be written."""
+        signatures = self.signatures()
+        # Neither the Keras model, whose weights would be exported twice, of which a session would
+        # restore the copies that no endpoint reads; nor weights that only training reads.
+        graphs = [function.get_concrete_function().graph for function in signatures.values()]
+        read = {variable.ref(): variable for graph in graphs for variable in graph.variables}
+        self.weights = [*read.values()]
+        # Nobody trains what is served: graphs of gradients took a third of the time to write.
+        options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+        try:
+            tf.saved_model.save(self, str(folder), signatures=signatures, options=options)
+        except tf.errors.OpError as error:  # "{{node}} path; reason [Op:name]"
+            raise OSError(error.message.rpartition("; ")[2].partition(" [")[0]) from None
+
+
+class ServingModule(SearchModule):
+    """All endpoints; `exact` is the model in float32 that scores and attends, usually the same."""
+
+    def __init__(
+        self,
+        model: TranslationModel,
+        tokenizer: Tokenizer,
+        exact: TranslationModel | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(model, tokenizer, **more)
+        exact = exact or model
+        self._score = make_scorer(exact)
+        self._attention_maps = exact.attention_maps
+
+    @functools.cached_property
+    def _num_heads(self):
+        with tf.init_scope():
+            nothing = tf.constant([[EOS_ID]])
+            maps = self._attention_maps(nothing, nothing)
+        return sum(weights.shape[1] for weights in maps.values())
+
     def _pairs(self, source, target):
         """Encodes two texts with as many lines; returns the ids of both, and their tokens."""
         target = same_rows(target, source, "target", "source")
@@ -239,18 +275,8 @@ class ServingModule(tf.Module):
         }
 
     def signatures(self) -> dict[str, Callable]:
-        names = ["serving_default", "translate", "score"]
-        names += ["attention_maps"] * bool(self._num_heads)
-        return {name: getattr(self, name) for name in names}
-
-    def save(self, folder: Path) -> None:
-        """Writes the SavedModel into a folder; raises `OSError` if it cannot be written."""
-        # Nobody trains what is served: graphs of gradients took a third of the time to write.
-        options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-        try:
-            tf.saved_model.save(self, str(folder), signatures=self.signatures(), options=options)
-        except tf.errors.OpError as error:  # "{{node}} path; reason [Op:name]"
-            raise OSError(error.message.rpartition("; ")[2].partition(" [")[0]) from None
+        names = ["score"] + ["attention_maps"] * bool(self._num_heads)
+        return {**super().signatures(), **{name: getattr(self, name) for name in names}}
 
 
 def queries_of(name: str) -> str:

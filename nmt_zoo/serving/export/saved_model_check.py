@@ -4,6 +4,7 @@ The SavedModel runs in a fresh process, in `saved_model_client` and without this
 that anything missing from it is noticed here and not on a server.
 """
 
+import bisect
 import itertools
 import json
 import os
@@ -22,6 +23,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.scoring import Scorer
+from nmt_zoo.decoding.search.compiled import ROWS, WIDEST, WIDTHS
 from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.decoding.translator import Translation
 from nmt_zoo.models.base import TranslationModel
@@ -45,7 +47,7 @@ class Request(NamedTuple):
 
 def check(
     saved_model: Path,
-    model: TranslationModel,
+    model: TranslationModel | None,
     tokenizer: Tokenizer,
     lines: Sequence[str],
     translations: Sequence[Translation],
@@ -55,7 +57,8 @@ def check(
     """Calls every signature of a SavedModel and compares its answers with the model's.
 
     `max_tokens` is the longest line that the SavedModel accepts, on either side; no line has more.
-    `translations` has one for each line, found by the same search. Returns the requests. Raises
+    `translations` has one for each line, found by the same search. `model` scores and attends;
+    None: the SavedModel only translates. Returns the requests. Raises
     `UserError` if the SavedModel fails, or its answers differ.
     """
     requests = list(_requests(model, tokenizer, lines, translations, max_tokens))
@@ -80,15 +83,35 @@ def check(
     return requests
 
 
+def requests_of_each_size(
+    tokenizer: Tokenizer, lines: Sequence[str], translations: Sequence[Translation]
+) -> list[Request]:
+    """Returns searches of the sizes of all programs for lines as long as these."""
+    by_width = {}
+    for line, translation, ids in zip(
+        lines, translations, tokenizer.source.encode(lines), strict=True
+    ):
+        width = WIDTHS[bisect.bisect_left(WIDTHS, len(ids))]
+        by_width.setdefault(width, ([line], [translation]))
+    return [
+        request
+        for width, (line, translation) in by_width.items()
+        for rows in (ROWS if width <= WIDEST else ROWS[:1])
+        for request in _searches(rows * line, rows * translation)
+    ]
+
+
 def _requests(model, tokenizer, lines, translations, max_tokens):
     """Yields every `Request`; the lines of a request have similar lengths."""
-    scorer = Scorer(model, tokenizer, max_input_tokens=max_tokens)
+    scorer = Scorer(model, tokenizer, max_input_tokens=max_tokens) if model else None
     source = tokenizer.source.encode(lines)
     target = tokenizer.target.encode([translation.text for translation in translations])
     order = sorted(range(len(lines)), key=lambda i: len(source[i]))
     for start in range(0, len(order), _BATCH_SIZE):
         rows = order[start : start + _BATCH_SIZE]
         yield from _searches([lines[i] for i in rows], [translations[i] for i in rows])
+        if scorer is None:
+            continue
         # A translation may have more tokens than the SavedModel accepts.
         pairs = [
             (lines[i], source[i], translations[i].text, target[i])

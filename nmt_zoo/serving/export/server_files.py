@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from nmt_zoo.common.errors import UserError
 # TensorFlow Serving links the library of operations of tensorflow_text; these are ours.
 _OF_TENSORFLOW_TEXT = {*("SentencepieceOp", "SentencepieceTokenizeOp", "SentencepieceDetokenizeOp")}
 _OF_TENSORFLOW_TEXT |= {"NormalizeUTF8"}
+# XLA has kernels of these alone; a server that can compile functions has them.
+_OF_XLA = {"XlaDynamicUpdateSlice"}
 # The Python package has these besides: they call Python, or need a compiler or a device.
 _ONLY_IN_PYTHON = ("PyFunc", "EagerPyFunc", "Xla", "TPU")
 
@@ -39,9 +42,12 @@ def check_operations(meta_graph: Any) -> None:
     used = {node.op for node in graph.node}
     used |= {node.op for function in graph.library.function for node in function.node_def}
     used -= {function.signature.name for function in graph.library.function}
+    known = {*_OF_TENSORFLOW_TEXT}
+    if any("_XlaMustCompile" in function.attr for function in graph.library.function):
+        known |= _OF_XLA
     missing = sorted(
         name
-        for name in used - _OF_TENSORFLOW_TEXT
+        for name in used - known
         if not hasattr(tf.raw_ops, name) or name.startswith(_ONLY_IN_PYTHON)
     )
     if missing:
@@ -52,15 +58,20 @@ def check_operations(meta_graph: Any) -> None:
 
 
 def write_warm_up(
-    extra: Path, requests: Sequence[Any], signatures: Mapping[str, Any], name: str
+    extra: Path,
+    requests: Sequence[Any],
+    signatures: Mapping[str, Any],
+    name: str,
+    further: Sequence[Any] = (),
 ) -> None:
     """Writes requests that a server answers before it shows a version as available.
 
     The first call of a signature takes seconds, which no client should wait for. The file in the
-    folder `assets.extra` has the first and the last request of each signature, as `PredictionLog`.
-    `requests` have a `signature`, by its name, and `inputs`, name -> nested lists; `signatures` are
-    name -> `SignatureDef`; `name` is the model's. Prints a line instead if the package of the
-    server's interface is not installed. Raises `OSError` if the file cannot be written.
+    folder `assets.extra` has the first and the last request of each signature, and all `further`
+    requests, as `PredictionLog`. Requests have a `signature`, by its name, and `inputs`, name ->
+    nested lists; `signatures` are name -> `SignatureDef`; `name` is the model's. Prints a line
+    instead if the package of the server's interface is not installed. Raises `OSError` if the file
+    cannot be written.
     """
     try:
         from tensorflow_serving.apis import prediction_log_pb2 as logs
@@ -73,17 +84,17 @@ def write_warm_up(
         return
     by_signature = {}
     for request in requests:
-        by_signature.setdefault(request.signature, []).append(request.inputs)
+        by_signature.setdefault(request.signature, []).append(request)
+    ends = (calls if len(calls) < 3 else (calls[0], calls[-1]) for calls in by_signature.values())
     try:
         with tf.io.TFRecordWriter(str(extra / "tf_serving_warmup_requests")) as file:
-            for signature, calls in by_signature.items():
-                for inputs in calls if len(calls) < 3 else (calls[0], calls[-1]):
-                    log = logs.PredictionLog()  # pyright: ignore[reportAttributeAccessIssue]
-                    request = log.predict_log.request
-                    request.model_spec.name, request.model_spec.signature_name = name, signature
-                    for key, values in inputs.items():
-                        dtype = signatures[signature].inputs[key].dtype
-                        request.inputs[key].CopyFrom(tf.make_tensor_proto(values, dtype=dtype))
-                    file.write(log.SerializeToString())
+            for signature, inputs in ((r.signature, r.inputs) for r in (*chain(*ends), *further)):
+                log = logs.PredictionLog()  # pyright: ignore[reportAttributeAccessIssue]
+                request = log.predict_log.request
+                request.model_spec.name, request.model_spec.signature_name = name, signature
+                for key, values in inputs.items():
+                    dtype = signatures[signature].inputs[key].dtype
+                    request.inputs[key].CopyFrom(tf.make_tensor_proto(values, dtype=dtype))
+                file.write(log.SerializeToString())
     except tf.errors.OpError as error:
         raise OSError(error.message) from None

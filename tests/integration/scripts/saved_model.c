@@ -7,13 +7,15 @@
  * --dir=FOLDER` prints them). An input of strings has the lines; of several such inputs, each has a
  * column of the lines, which are separated by tabs. "NAME=i4" is an input of the integer 4 for each
  * line, "NAME=f0.6" one of a decimal. An answer has all values of the outputs for a line, separated
- * by tabs.
+ * by tabs. If the environment has CALLS=N, it calls N times, and prints seconds on standard error:
+ * those of loading, and of each call.
  */
 
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tensorflow/c/c_api.h"
 
@@ -26,6 +28,13 @@ static void fail(const char* what, const char* why) {
 
 static void check(const TF_Status* status) {
   if (TF_GetCode(status) != TF_OK) fail("TensorFlow", TF_Message(status));
+}
+
+/* Seconds since some moment. */
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec + time.tv_nsec / 1e9;
 }
 
 /* The tensor "operation:index" of a graph. */
@@ -116,10 +125,12 @@ int main(int argc, char** argv) {
   }
   TF_Graph* graph = TF_NewGraph();
   TF_SessionOptions* options = TF_NewSessionOptions();
-  const char* tags[] = {"serve"};
+  const char *tags[] = {"serve"}, *calls = getenv("CALLS");
+  double start = now();
   TF_Session* session =
       TF_LoadSessionFromSavedModel(options, NULL, argv[2], tags, 1, graph, NULL, status);
   check(status);
+  if (calls != NULL) fprintf(stderr, "loaded in %.3f s\n", now() - start);
 
   char** lines = NULL;
   size_t* lengths = NULL;
@@ -140,9 +151,13 @@ int main(int argc, char** argv) {
     }
   }
   for (int i = 0; i < num_outputs; i++) outputs[i] = named(graph, argv[separator + 1 + i]);
-  TF_SessionRun(session, NULL, inputs, given, num_inputs, outputs, found, num_outputs, NULL, 0,
-                NULL, status);
-  check(status);
+  for (int call = calls == NULL ? 1 : atoi(calls); call > 0; call--) {
+    start = now();
+    TF_SessionRun(session, NULL, inputs, given, num_inputs, outputs, found, num_outputs, NULL, 0,
+                  NULL, status);
+    check(status);
+    if (calls != NULL) fprintf(stderr, "answered in %.3f s\n", now() - start);
+  }
 
   for (int64_t row = 0; row < count; row++) {
     for (int i = 0; i < num_outputs; i++) {

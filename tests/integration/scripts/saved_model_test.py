@@ -54,12 +54,13 @@ def called(program, folder, text, signature, outputs, **options):
 
 
 @pytest.mark.slow
-def test_a_saved_model_translates_without_python(transformer, text, tmp_path):
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_a_saved_model_translates_without_python(precision, transformer, text, tmp_path):
     program, export, path = compiled(tmp_path), tmp_path / "export", tmp_path / "text"
     write_lines(path, [*read_lines(text / "valid.source")[:5], "", "Ü 7 dog"])
-    model = f"--model_dir={transformer}"
-    run_script("export", [model, f"--export_dir={export}"])
-    flags = [model, f"--input={path}", f"--output={tmp_path / 'out'}", "--engine=tensorflow"]
+    model = f"--model_dir={transformer}", f"--precision={precision}"
+    run_script("export", [*model, f"--export_dir={export}"])
+    flags = [*model, f"--input={path}", f"--output={tmp_path / 'out'}", "--engine=tensorflow"]
     run_script("translate", [*flags, "--format=scores"])
     expected = [line.split("\t") for line in read_lines(tmp_path / "out")]
     outputs = "score", "translation"

@@ -19,6 +19,7 @@ import pytest
 from nmt_zoo.common.files import read_lines, write_lines
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.metrics import read_records
+from nmt_zoo.serving.export.server_files import read_meta_graph
 from tests.integration.scripts.conftest import TRANSFORMER
 from tests.running import ROOT, attempt, eagerly, run_script, train
 from tests.tiny import WORDS, corpus_flags, small_flags
@@ -305,6 +306,7 @@ def test_an_export_translates_alike_in_a_process_without_this_project(
     extra = serving / "1" / "assets.extra"
     card = (extra / "MODEL_CARD.md").read_text(encoding="utf-8")
     assert "## attention_ibm2\n" in card and "* Search: beam_size 4, " in card
+    run_script("export", [*arguments, "--precision=int8"], refusal="cannot for attention_ibm2")
     # Lines that are too long for an export are counted, and no line is no check.
     path.write_text("\n" + "dog " * 30 + "\n")
     arguments = [arguments[0], f"--export_dir={tmp_path / 'none'}", "--max_input_tokens=20"]
@@ -314,6 +316,15 @@ def test_an_export_translates_alike_in_a_process_without_this_project(
         f"{path}: 1 of 2 lines are not compared, the first is line 2 (longer than the limit)",
         f"error: {path}: no line to compare; give --check_input some source sentences",
     ]
+
+
+@pytest.mark.slow
+def test_an_export_in_8_bits_scores_in_float32_on_request(transformer, tmp_path):
+    """export.py compares the answers of all signatures."""
+    flags = f"--model_dir={transformer}", f"--export_dir={tmp_path}", "--beam_size=1"
+    run_script("export", [*flags, "--precision=both"])
+    signatures = read_meta_graph(tmp_path / "1").signature_def
+    assert signatures.keys() >= {"serving_default", "translate", "score", "attention_maps"}
 
 
 def test_an_export_for_ctranslate2_says_how_many_lines_are_alike(transformer, text, tmp_path):

@@ -32,14 +32,23 @@ SIGNATURES = {
 }
 
 
-@pytest.mark.parametrize("name", ["PyFunc", "XlaDot", "FastWordpieceTokenizeWithOffsets"])
-def test_an_operation_that_the_server_lacks_is_refused_by_name(name):
+@pytest.mark.parametrize(
+    ("name", "is_compiled"),
+    [
+        *(("PyFunc", False), ("FastWordpieceTokenizeWithOffsets", True)),
+        *(("XlaDynamicUpdateSlice", False), ("XlaRecvTPUEmbeddingActivations", True)),
+    ],
+)
+def test_an_operation_that_the_server_lacks_is_refused_by_name(name, is_compiled):
     graph = meta_graph_pb2.MetaGraphDef()
     graph.graph_def.node.add(name="a", op="MatMul")
     function = graph.graph_def.library.function.add()
     function.signature.name = "ours"
     graph.graph_def.node.add(name="b", op="ours")
     function.node_def.add(name="c", op="SentencepieceTokenizeOp")
+    if is_compiled:  # By XLA, whose operations the server has then.
+        function.attr["_XlaMustCompile"].b = True
+        function.node_def.add(name="x", op="XlaDynamicUpdateSlice")
     check_operations(graph)
     function.node_def.add(name="d", op=name)
     with pytest.raises(UserError, match=f"does not have: {name};"):
@@ -58,15 +67,16 @@ def test_scores_of_a_card_are_those_that_were_saved_and_nothing_else_is_taken(tm
             read_scores(tmp_path)
 
 
-def test_the_warm_up_has_the_first_and_the_last_request_of_each_signature(
+def test_the_warm_up_has_the_first_and_the_last_request_of_each_signature_and_all_further_ones(
     tmp_path, monkeypatch, capsys
 ):
     logs = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
-    write_warm_up(tmp_path, REQUESTS, SIGNATURES, NAME)
+    write_warm_up(tmp_path, REQUESTS, SIGNATURES, NAME, REQUESTS[2:3])
     (path,) = tmp_path.iterdir()
     records = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
     calls = [logs.PredictionLog.FromString(record).predict_log.request for record in records]
-    for call, request in zip(calls, [REQUESTS[0], REQUESTS[3], REQUESTS[1]], strict=True):
+    written = [REQUESTS[0], REQUESTS[3], REQUESTS[1], REQUESTS[2]]
+    for call, request in zip(calls, written, strict=True):
         assert (call.model_spec.name, call.model_spec.signature_name) == (NAME, request.signature)
         inputs = {key: tf.make_ndarray(tensor) for key, tensor in call.inputs.items()}
         infos = SIGNATURES[request.signature].inputs
