@@ -31,6 +31,8 @@ to do with each line what that script does:
 4. split it with SentencePiece (`.model`) or at spaces (`.vocab`), and add `</s>`.
 
 A translation is put together from its pieces, and then brought into the same form.
+
+`translate_batch(..., return_attention=True)` returns the attention that aligns words best.
 """
 # Settings of a Transformer that CTranslate2 has, too; activations by their names there.
 POSITIONS = ("sinusoidal", "marian", "fairseq", "learned", "relative", "rotary")
@@ -56,6 +58,8 @@ class Weights(NamedTuple):
 
     settings: dict[str, Any]  # Of `Transformer`, those that shape its computation at least.
     arrays: dict[str, np.ndarray]  # By name, such as "encoder/layer_0/self_attention/query/kernel".
+    # (decoder layer, head or "mean") whose attention aligns, from 1, for `return_attention`.
+    alignment: tuple[int, int | str] | None = None
 
 
 def weights_in(directory: ModelDirectory) -> Weights:
@@ -78,7 +82,10 @@ def weights_in(directory: ModelDirectory) -> Weights:
             "and --format=savedmodel of export.py"
         )
     arrays = directory.finite_best().items()
-    return Weights(settings, {name.removeprefix("model/"): array for name, array in arrays})
+    usual = {"layer": max(settings["num_decoder_layers"] - 1, 1), "head": "mean"}
+    found = directory.chosen().get("alignment", usual)
+    alignment = found["layer"], found["head"]
+    return Weights(settings, {n.removeprefix("model/"): array for n, array in arrays}, alignment)
 
 
 def write(
@@ -124,6 +131,8 @@ def convert(
     longest = int(SearchOptions().length_limit(max_input_tokens))
     num_positions = max(max_input_tokens, longest)
     spec = _spec(package, weights, num_positions, as_bfloat16=quantization == "bfloat16")
+    if weights.alignment:
+        _align(spec.decoder, *weights.alignment, settings["num_heads"])
     for register, vocabulary in (
         (spec.register_source_vocabulary, tokenizer.source),
         (spec.register_target_vocabulary, tokenizer.target),
@@ -146,7 +155,7 @@ def convert(
 
 def _check(weights, tokenizer):
     """Raises `ValueError` if CTranslate2 could crash, which does not check what it loads."""
-    settings, arrays = weights
+    settings, arrays, _ = weights
     width, heads = settings["width"], settings["num_heads"]
     table = arrays["target_embedding/embeddings"]
     tables = arrays.get("source_embedding/embeddings", table), table
@@ -165,7 +174,7 @@ def _check(weights, tokenizer):
 
 
 def _spec(package, of_model, num_positions, as_bfloat16):
-    settings, weights = of_model
+    settings, weights, _ = of_model
     width = weights["target_embedding/embeddings"].shape[1]
     positions = _sinusoids(num_positions, width, settings["positions"])
     if as_bfloat16:  # The package itself would need PyTorch to convert to this format.
@@ -213,6 +222,28 @@ def _spec(package, of_model, num_positions, as_bfloat16):
         for layer, ours in zip(stack.layer, order, strict=True):
             _set_layer(layer, weights, f"{name}/layer_{ours}")
     return spec
+
+
+def _align(decoder, layer, head, num_heads):
+    """Chooses the attention that `return_attention` shows: the mean of the first heads of a layer.
+
+    A head that aligns alone becomes the first, which leaves the layer's output as it is.
+    """
+    count = num_heads if head == "mean" else 1
+    decoder.alignment_layer, decoder.alignment_heads = np.int16(layer - 1), np.int16(count)
+    order = list(range(num_heads))
+    if head != "mean":
+        order.insert(0, order.pop(head - 1))
+    *inputs, output = decoder.layer[layer - 1].attention.linear
+    for linear in inputs:  # Of queries; of keys and values.
+        for name in ("weight", "bias"):
+            rows = getattr(linear, name)
+            by_head = rows.reshape(
+                -1, num_heads, output.weight.shape[0] // num_heads, *rows.shape[1:]
+            )
+            setattr(linear, name, by_head[:, order].reshape(rows.shape))
+    columns = output.weight.reshape(len(output.weight), num_heads, -1)
+    output.weight = columns[:, order].reshape(output.weight.shape)
 
 
 def _stores_positions(settings):

@@ -87,6 +87,30 @@ def both(request, tmp_path_factory):
     return make_search(model, SearchOptions(4), each_sentence=True), tokenizer, converted
 
 
+@pytest.mark.parametrize("head", ["mean", 1, 2])
+def test_the_attention_of_the_engine_is_that_of_the_head_that_aligns(tmp_path, head):
+    pytest.importorskip("ctranslate2", reason=REASON)
+    model, tokenizer = make_model("word", tie_embeddings="none", num_decoder_layers=2, num_heads=2)
+    model.align_by(2, head)
+    arrays = {weight.path.partition("/")[2]: np.array(weight) for weight in model.weights}
+    weights = conversion.Weights(model.settings, arrays, (2, head))
+    conversion.convert(weights, tokenizer, tmp_path, 40)
+    ids = tokenizer.source.encode(LINES[:6])
+    engine = conversion.ctranslate2_package().Translator(str(tmp_path))
+    found = engine.translate_batch(
+        [tokenizer.source.pieces(line) for line in ids],
+        beam_size=1,
+        return_attention=True,
+        return_end_token=True,
+        max_decoding_length=8,
+    )
+    ids_of = {p: i for i, p in enumerate(tokenizer.target.pieces(range(len(tokenizer.target))))}
+    for line, result in zip(ids, found, strict=True):
+        target = [ids_of[piece] for piece in result.hypotheses[0]]
+        expected = model.align(np.array([line]), np.array([target]))[0]
+        np.testing.assert_allclose(result.attention[0], expected, rtol=1e-3, atol=1e-5)
+
+
 def searched(model, source, options):
     engine = CTranslate2Engine(model, options, MAX_INPUT_TOKENS)
     return engine.search([Sentence(ids) for ids in source], options.beam_size)
