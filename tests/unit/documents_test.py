@@ -20,7 +20,7 @@ MANUAL = (
     *("BUILD.md", "CONTRIBUTING.md", "README.md", "docs/data.md", "docs/devices.md"),
     *("docs/options.md", "docs/serving.md", "docs/translating.md"),
 )
-FOLDERS = ("", "docs/", "docs/studies/", "benchmarks/")
+FOLDERS = ("", "docs/", "docs/studies/", "docs/tutorials/", "benchmarks/")
 PATHS = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.md"))]
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in PATHS}
 TASKS = {path.name: path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("runs/*.sh"))}

@@ -46,7 +46,7 @@ def check_options(
     """
     way = way_of(preset, options)
     way.check(preset, options, given, undecided)
-    unread = [name for other in WAYS.values() if other is not way for name in other.options]
+    unread = [n for other in WAYS.values() for n in other.options if n not in way.options]
     for name in filter(given.get, unread):
         if given[name] == AUTO:
             continue  # A choice of its own suits every way of training.
