@@ -125,6 +125,6 @@ class D2LAttention(RecurrentTranslationModel):
     def build(self, input_shape=None):
         if not self.built:
             decoder = self.decoder
-            del decoder.combination
+            decoder._layers.remove(decoder.combination)
             decoder.combination, decoder.combine = None, lambda vectors, top: top
         super().build(input_shape)

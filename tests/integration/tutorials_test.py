@@ -31,7 +31,7 @@ SIZES = {
     "D2LTransformer": (200, 1_870_280),
     "TensorFlowAttention": (5_000, 5_291_400),
     "Characters": (90, 749_986),
-    "D2LAttention": (200, 2_189_768),
+    "D2LAttention": (200, 2_058_696),
 }
 SOURCE = tf.constant([[5, 6, 7, 3], [8, 3, 0, 0]])
 TARGET = tf.constant([[9, 8, 3], [7, 3, 0]])
