@@ -204,11 +204,11 @@ def scored(outputs: list[str], references: list[str]) -> dict[str, float]:
 def record_of(name: str, data_dir: str, runs: str) -> dict[str, Any]:
     """Returns the figures of a run that `commands` has made."""
     tutorial = TUTORIALS[name.removesuffix("_honest")]
-    words = [word for part in commands(name, data_dir, runs) for word in part[1:]]
+    words = [word for command in commands(name, data_dir, runs) for word in command[1:]]
     values = dict(word[2:].split("=", 1) for word in words)
     test = [Path(values["input"]), Path(values["reference"])]
     saved = json.loads(Path(values["save_scores"]).read_text(encoding="utf-8"))
-    record = {"command": [f"python {' '.join(words)}" for words in commands(name)]}
+    record = {"command": f"python -m docs.tutorials.run {name}"}
     record |= {key: saved[key] for key in KEPT}
     if tutorial.measure:
         valid = (path.with_stem("valid") for path in test)
@@ -272,12 +272,20 @@ def pages() -> dict[Path, str]:
 def main() -> None:
     """Trains, scores and measures the named runs, and writes the tables."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    honest = [f"{name}_honest" for name, tutorial in TUTORIALS.items() if tutorial.is_divided]
-    parser.add_argument("names", nargs="*", choices=[*TUTORIALS, *honest], default=None)
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="run, see TUTORIALS, or NAME_honest"
+    )
     parser.add_argument("--data_dir", default="data")
     parser.add_argument("--runs", default="runs")
     flags = parser.parse_args()
-    for name in flags.names or ():
+    known = [
+        *TUTORIALS,
+        *(f"{n}_honest" for n, tutorial in TUTORIALS.items() if tutorial.is_divided),
+    ]
+    for name in flags.names:
+        if name not in known:
+            parser.error(f"unknown run {name!r}; expected one of {', '.join(known)}")
+    for name in flags.names:
         for words in commands(name, flags.data_dir, flags.runs):
             subprocess.run([sys.executable, *words], cwd=ROOT, check=True)
         write_json(RESULTS / f"{name}.json", record_of(name, flags.data_dir, flags.runs))

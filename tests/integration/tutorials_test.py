@@ -9,20 +9,16 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from docs.tutorials import run, texts
 from nmt_zoo import models
 from nmt_zoo.common import own_code
 from nmt_zoo.common.files import read_lines
-from nmt_zoo.configuration import recipes, resolver
+from nmt_zoo.configuration import options, recipes, resolver
 from nmt_zoo.data_pipeline import datasets
 from nmt_zoo.data_pipeline.downloads.remote_files import RemoteFile
 from nmt_zoo.training.ways import catalogue
 from nmt_zoo.training.ways.gradient.adam import adam
-from tests.running import EAGERLY
+from tests.running import ROOT, eagerly
 
-FILES = ("transformers", "recurrent", "rmsprop")
-for file in FILES:
-    own_code.load(str(run.ROOT / f"docs/tutorials/{file}.py"))
 # Name -> (words a side, parameters). The first two are printed by the tutorials.
 SIZES = {
     "KerasIO": (15_000, 19_960_216),
@@ -37,6 +33,23 @@ SOURCE = tf.constant([[5, 6, 7, 3], [8, 3, 0, 0]])
 TARGET = tf.constant([[9, 8, 3], [7, 3, 0]])
 
 
+@pytest.fixture(scope="module", autouse=True)
+def tutorials():
+    """The modules `run` and `texts`; what is registered is forgotten in the end."""
+    tables = models.PRESETS, recipes.BY_MODEL, recipes.BY_WAY, catalogue.WAYS, datasets.DATASETS
+    before = [dict(table) for table in (*tables, options.BY_NAME)]
+    for file in ("transformers", "recurrent", "rmsprop"):
+        own_code.load(str(ROOT / f"docs/tutorials/{file}.py"))
+    from docs.tutorials import run, texts
+
+    yield run, texts
+    for table, entries in zip((*tables, options.BY_NAME), before, strict=True):
+        table.clear()
+        table.update(entries)
+    options.OPTIONS[:] = options.BY_NAME.values()
+    own_code._LOADED.clear()
+
+
 @pytest.fixture(params=SIZES)
 def network(request):
     """(name, model) of every network, at its true size."""
@@ -44,9 +57,7 @@ def network(request):
     return request.param, models.create(request.param, size, size)
 
 
-pytestmark = EAGERLY
-
-
+@eagerly
 def test_every_network_has_the_size_of_its_tutorial_and_learns(network):
     name, model = network
     assert model.count_params() == SIZES[name][1]
@@ -56,7 +67,7 @@ def test_every_network_has_the_size_of_its_tutorial_and_learns(network):
     batch = {"source_ids": SOURCE, "target_ids": TARGET}
     assert (type(way).__name__ == "RMSprop") == (name in ("KerasIO", "KerasHub", "Characters"))
     before, _ = way.evaluate(batch)["nll"]
-    assert float(before) / 5 == pytest.approx(np.log(SIZES[name][0]), rel=0.2)
+    assert float(before) / 5 == pytest.approx(np.log(SIZES[name][0]), rel=0.3)
     way.step(batch)
     assert float(way.evaluate(batch)["nll"][0]) < float(before)
 
@@ -76,9 +87,9 @@ def test_every_network_decodes_step_by_step_as_it_is_trained(network):
 
 def test_a_way_of_ones_own_takes_the_options_of_the_way_that_it_extends():
     given = {"update": "rmsprop", "learning_rate": 5e-4}
-    options = resolver.options_of("KerasIO", "files", given)
-    catalogue.check_options("KerasIO", options, given)
-    assert options["learning_rate"] == 5e-4
+    settled = resolver.options_of("KerasIO", "files", given)
+    catalogue.check_options("KerasIO", settled, given)
+    assert settled["learning_rate"] == 5e-4
 
 
 LINE = "¿Qué hora es, Tom? It's 2:30!"
@@ -87,14 +98,14 @@ LINE = "¿Qué hora es, Tom? It's 2:30!"
 @pytest.mark.parametrize(
     ("form", "expected"),
     [
-        (texts.lowered, "¿qué hora es, tom? it's 2:30!"),
-        (texts.without_marks, "qué hora es tom its 230"),
-        (texts.without_accents, "¿ que hora es , tom ? its !"),
-        (texts.with_marks_apart, "¿qué hora es , tom ? it's 2:30 !"),
+        ("lowered", "¿qué hora es, tom? it's 2:30!"),
+        ("without_marks", "qué hora es tom its 230"),
+        ("without_accents", "¿ que hora es , tom ? its !"),
+        ("with_marks_apart", "¿qué hora es , tom ? it's 2:30 !"),
     ],
 )
-def test_texts_have_the_form_of_the_tutorial(form, expected):
-    assert form(LINE) == unicodedata.normalize("NFC", expected)
+def test_texts_have_the_form_of_the_tutorial(tutorials, form, expected):
+    assert getattr(tutorials[1], form)(LINE) == unicodedata.normalize("NFC", expected)
 
 
 def test_texts_are_parts_of_the_file(tmp_path, monkeypatch):
@@ -114,7 +125,8 @@ def test_texts_are_parts_of_the_file(tmp_path, monkeypatch):
     assert re.fullmatch(r"linea \.", read_lines(splits["test"].source)[0])
 
 
-def test_figures_count_padding_as_the_tutorials_do():
+def test_figures_count_padding_as_the_tutorials_do(tutorials):
+    run, _ = tutorials
     # Two sentences of 3 and 5 tokens with </s>, 4 of them right.
     sums = run.Sums(nll=16.0, correct=4, tokens=8, sentences=2, longest=5)
     assert run.of_tokens(sums) == (2.0, 0.5)
@@ -123,7 +135,8 @@ def test_figures_count_padding_as_the_tutorials_do():
     assert run.of_masked_positions(sums) == (0.4, 0.6)
 
 
-def test_pages_have_the_tables_and_the_commands():
+def test_pages_have_the_tables_and_the_commands(tutorials):
+    run, _ = tutorials
     for path, text in run.pages().items():
         assert path.read_text(encoding="utf-8") == text, "run `python -m docs.tutorials.run`"
     for name, tutorial in run.TUTORIALS.items():
