@@ -24,7 +24,7 @@ OPTIONS = {
     "adam_beta_2": 0.999,
     "clip_norm": 0.0,
     "label_smoothing": 0.0,
-    "copy_share": 0.0,
+    "noise": "none",
     "max_sentences_per_batch": 64,
     "max_tokens_per_batch": 16384,
     "average_checkpoints": 1,
@@ -57,18 +57,22 @@ class TensorFlowAttention(Composite, TranslationModel):
         self.output_layer = Dense(units, target_vocab_size, name="output", **policy)
         self.build()
 
-    def encode(self, source_ids, training=False):
-        """Context: `source_mask [B, S]`; `keys` and `values [B, 1, S, D]`."""
+    def _read(self, source_ids):
+        """`[B, S]` ids -> memory `[B, S, D]` and mask `[B, S]`."""
         mask = padding_mask(source_ids, self.pad_id)
         memory, _ = self.encoder(self.source_embedding(source_ids), step_mask=mask)
-        keys, values = self.attention.project_memory(sum(ops.split(memory, 2, axis=-1)))
+        return sum(ops.split(memory, 2, axis=-1)), mask
+
+    def encode(self, source_ids, training=False):
+        """Context: `source_mask [B, S]`; `keys` and `values [B, 1, S, D]`."""
+        memory, mask = self._read(source_ids)
+        keys, values = self.attention.project_memory(memory)
         return {"source_mask": mask, "keys": keys, "values": values}
 
     def features_and_alignment(self, inputs, training=None):
-        context = self.encode(inputs["source_ids"])
-        memory = context["keys"], context["values"], context["source_mask"][:, None, None]
+        memory, mask = self._read(inputs["source_ids"])
         h, _ = self.decoder(self.target_embedding(inputs["target_in_ids"]))
-        output, weights = self.attention.attend(h, *memory)
+        output, weights = self.attention(h, memory, mask[:, None, None])
         return self.norm(h + output), weights[:, 0]
 
     def output_weights(self):
