@@ -95,7 +95,7 @@ TUTORIALS = {
         "tensorflow.org, Transformer",
         "tensorflow_transformer.md",
         "transformers.py:TensorFlowOrg",
-        ("--max_epochs=20", "--eval_every_steps=1302", "--save_every_steps=300"),
+        ("--noise=none", "--max_epochs=20", "--eval_every_steps=1302", "--save_every_steps=300"),
         of_tokens,
         "(2.11 / 0.636 on TED)",
     ),

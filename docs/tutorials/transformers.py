@@ -19,7 +19,6 @@ OPTIONS = {
     "adam_beta_2": 0.999,
     "clip_norm": 0.0,
     "label_smoothing": 0.0,
-    "noise": "none",
     "max_sentences_per_batch": 64,
     "max_tokens_per_batch": 16384,
     "average_checkpoints": 1,
