@@ -16,7 +16,7 @@ _COUNTED_AT_ONCE = 1 << 24
 def plan_batches(
     corpus: EncodedCorpus, batching: Batching, *, seed: int | None = None, epoch: int = 0
 ) -> EpochPlan:
-    """Plans one epoch; `seed` and `epoch` as for `plan_epoch`."""
+    """Plans one epoch; `seed` and `epoch` (from 0), as for `plan_epoch`, determine all batches."""
     lengths = [side.lengths for side in corpus]
     rows = None if batching.mixture is None else batching.mixture.rows(seed, epoch)
     if rows is not None:
@@ -25,27 +25,13 @@ def plan_batches(
     return plan if rows is None else plan._replace(rows=rows[plan.rows])
 
 
-def batches(
-    corpus: EncodedCorpus,
-    batching: Batching,
-    *,
-    seed: int | None = None,
-    epoch: int = 0,
-    first_batch: int = 0,
-) -> tf.data.Dataset:
-    """Returns the batches of one epoch, `{"source_ids": [B, S], "target_ids": [B, T]}`, prefetched.
+def dataset_of(corpus: EncodedCorpus, plan: EpochPlan, first_batch: int = 0) -> tf.data.Dataset:
+    """Returns the batches of an epoch, `{"source_ids": [B, S], "target_ids": [B, T]}`, prefetched.
 
     Ids are int32, padded with `PAD_ID`. The target is not shifted; every sentence ends in EOS. With
-    static shapes, some rows may hold only padding. `seed` and `epoch` (from 0) determine all
-    batches; `seed=None`, for evaluation, sorts by length. To resume an epoch, skip its
-    `first_batch` batches.
+    static shapes, some rows may hold only padding. To resume an epoch, skip its `first_batch`
+    batches.
     """
-    plan = plan_batches(corpus, batching, seed=seed, epoch=epoch)
-    return dataset_of(corpus, plan, first_batch)
-
-
-def dataset_of(corpus: EncodedCorpus, plan: EpochPlan, first_batch: int = 0) -> tf.data.Dataset:
-    """Returns the batches of an `EpochPlan` as a `Dataset`, as `batches` does."""
     plan = plan.select(range(first_batch, plan.batch_sizes.size))
     with tf.device("CPU"):  # Keeps the corpus out of an accelerator's memory.
         source, target = map(sentence_look_up, corpus)

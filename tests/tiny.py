@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.configuration.resolver import options_of
+from nmt_zoo.data_pipeline.pipeline import dataset_of, plan_batches
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.search.beam_search import make_search
 from nmt_zoo.decoding.search.processors import bar
@@ -210,6 +211,11 @@ class Markov(models.Searchable):
         places = tf.stack([models_of, tf.fill(tf.shape(models_of), step % 8), token_ids], axis=1)
         logits = tf.gather_nd(2 * self.logits, places)
         return models.StepOutput(logits, {}, tf.zeros([tf.size(token_ids), 1]))
+
+
+def batches(corpus, batching, *, first_batch=0, **which):
+    """Returns the batches of an epoch; `which` holds `seed` and `epoch`, as for `plan_batches`."""
+    return dataset_of(corpus, plan_batches(corpus, batching, **which), first_batch)
 
 
 def echo_batch(lengths):

@@ -9,7 +9,7 @@ import numpy as np
 
 from nmt_zoo.data_pipeline.batching import Batching
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
-from nmt_zoo.data_pipeline.pipeline import batches
+from nmt_zoo.data_pipeline.pipeline import dataset_of, plan_batches
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.decoding.scores import USUAL, ZERO, corpus_scores
 from nmt_zoo.decoding.translator import Translator
@@ -127,7 +127,8 @@ class Evaluator:
             rows = np.flatnonzero((texts == name) & (is_pair | ~is_pair[texts == name].any()))
             corpus = EncodedCorpus(*(side.take(rows) for side in self.corpus))
             longest = max(int(side.lengths.max()) for side in corpus)
-            self.batches[name] = batches(corpus, Batching(max(self.max_tokens, longest)))
+            plan = plan_batches(corpus, Batching(max(self.max_tokens, longest)))
+            self.batches[name] = dataset_of(corpus, plan)
 
     def __call__(self) -> Evaluation:
         sums = {name: self._nll(batches) for name, batches in self.batches.items()}

@@ -21,7 +21,6 @@ from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.batching import Batching
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.encoding import encode_lines, encode_pairs
-from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, read_archive, restore
@@ -34,7 +33,7 @@ from nmt_zoo.training.validation.evaluation import Evaluation, Evaluator, perple
 from nmt_zoo.training.validation.length_penalty import LEAST_LINES, penalty_choice
 from nmt_zoo.training.ways.gradient.adam import adam
 from nmt_zoo.training.ways.gradient.gradient import Gradient
-from tests.tiny import SMALL, pairs
+from tests.tiny import SMALL, batches, pairs
 
 # Some tests run the loop eagerly; that its data are prepared in graphs is meant to be so.
 pytestmark = pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run")

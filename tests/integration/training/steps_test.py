@@ -9,12 +9,12 @@ import pytest
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.batching import Batching
-from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.weight_files import read_archive
 from nmt_zoo.training.loop import trainer as loop
 from tests.integration.training.loop_test import Script, records, trainer
+from tests.tiny import batches
 
 HUGE = 3e38  # Finite, but overflows when the embedding is scaled.
 

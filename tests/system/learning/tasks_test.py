@@ -7,11 +7,11 @@ import pytest
 from nmt_zoo import models
 from nmt_zoo.data_pipeline.batching import Batching
 from nmt_zoo.data_pipeline.encoding import encode_pairs
-from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.training.ways.gradient.adam import adam
 from nmt_zoo.training.ways.gradient.gradient import Gradient
+from tests.tiny import batches
 
 TASKS = {
     "copy": list,

@@ -10,7 +10,6 @@ from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
 from nmt_zoo.data_pipeline.encoding import encode_pairs
 from nmt_zoo.data_pipeline.mixing import mixture
 from nmt_zoo.data_pipeline.pipeline import (
-    batches,
     dataset_of,
     describe,
     plan_batches,
@@ -18,6 +17,7 @@ from nmt_zoo.data_pipeline.pipeline import (
 )
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
+from tests.tiny import batches
 from tests.unit.data_pipeline.small import SOURCE, TARGET, pairs_of
 
 BUDGET = 64
