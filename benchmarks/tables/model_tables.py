@@ -8,7 +8,6 @@ from nmt_zoo import models
 from nmt_zoo.configuration.options import AUTO, OPTIONS
 from nmt_zoo.configuration.rules import in_words
 
-_SCRIPTS = "train", "translate", "align", "compare", "export", "serve", "visualize_attention"
 # Preset -> what it is.
 MODELS = {
     "ibm1": "IBM Model 1: a table of word translations",
