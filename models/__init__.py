@@ -11,7 +11,7 @@ _BASE = (
     *("LARGEST", "Searchable", "SettingError", "StepOutput", "TranslationModel", "shift_right"),
 )
 _PRESETS = (
-    *("LANGUAGE_MODELS", "PRESETS", "check_settings", "create", "model_class", "preset_names"),
+    *("LANGUAGE_MODELS", "PRESETS", "check_settings", "create", "model_class"),
     *("preset_settings", "sketch", "why_unread"),
 )
 __all__ = [*_BASE, *_PRESETS]

@@ -61,8 +61,8 @@ def require_choices(settings: dict[str, Any], choices: dict[str, tuple[str, ...]
 def settings_of(arguments: dict[str, Any]) -> dict[str, Any]:
     """Returns a model's settings: the arguments of its constructor that are its own.
 
-    To be called first, as `settings_of(locals())`. Unlike a list of the settings by hand, the
-    result cannot lack one, which `get_config` would then not save.
+    To be called before there are other variables, as `settings_of(locals())`. Unlike a list of the
+    settings by hand, the result cannot lack one, which `get_config` would then not save.
     """
     others = {"self", "__class__", "source_vocab_size", "target_vocab_size", "kwargs"}
     return {name: value for name, value in arguments.items() if name not in others}

@@ -1,8 +1,9 @@
-"""IBM Models 1 and 2 and the hidden Markov alignment model.
+"""IBM Models 1 and 2 and the hidden Markov alignment model, also with fertilities.
 
 Brown et al. 1993, "The Mathematics of Statistical Machine Translation"; Vogel, Ney and Tillmann
 1996, "HMM-Based Word Alignment in Statistical Translation"; Dyer, Chahuneau and Smith 2013, "A
-Simple, Fast, and Effective Reparameterization of IBM Model 2".
+Simple, Fast, and Effective Reparameterization of IBM Model 2"; Zhao and Gildea 2010, "A Fast
+Fertility Hidden Markov Model for Word Alignment Using MCMC".
 """
 
 from typing import Any, ClassVar
@@ -13,6 +14,7 @@ from keras import ops
 from nmt_zoo.models.architecture import SOURCE_WORDS, Architecture, Part
 from nmt_zoo.models.base import (
     Tensor,
+    add_array,
     require,
     require_at_least,
     require_choices,
@@ -26,10 +28,12 @@ from nmt_zoo.models.layers.source_positions import (
     Diagonal,
     PositionTable,
     Uniform,
+    is_null,
     lengths_of,
 )
 from nmt_zoo.models.layers.translation_table import TranslationTable
 
+MOST = 4  # As in `training.ways.expectation_maximisation.collapsed`.
 # Kind of prior -> its equation, with the settings of the model.
 _PRIORS = {
     "uniform": ("P(a_t = j) = 1 / S",),
@@ -124,6 +128,10 @@ class AlignmentModel(CoverageModel):
             "diagonal": lambda: Diagonal(null_probability, name="positions"),
             "jumps": lambda: Jumps(null_probability, max_jump, name="positions"),
         }[positions]()
+        if self.has_fertilities:
+            # Column c: log n(c + 1) - log n(c). At first, all fertilities are equally probable.
+            shape = source_vocab_size, MOST
+            self.log_ratios = add_array(self, "fertility_log_ratios", shape, 0)
         self.build()
 
     def precompute(self) -> None:
@@ -212,3 +220,60 @@ class AlignmentModel(CoverageModel):
 
     def follow(self, state: dict[str, Any], origin: Tensor, source_mask: Tensor) -> dict[str, Any]:
         return self.positions.follow(state, origin, source_mask)
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class FertilityModel(AlignmentModel):
+    """The hidden Markov model, in which every source word has a distribution of its fertility.
+
+    The fertility of a source word is the number of target words that are linked to it: Brown et al.
+    1993, section 4.4; its place in a hidden Markov model: Zhao and Gildea 2010. An alignment
+    is as probable as in the hidden Markov model times the probabilities n of the fertilities:
+
+        P(a | e, f)  ~  prod_i P(a_i | a_{i-1}) t(e_i | f_{a_i})  prod_j n(links of f_j | f_j)
+
+    NULL has no fertility. `align` approximates the posterior of a link in two steps: it finds the
+    links by the hidden Markov model; then it finds them again, with t(e_i | f_j) multiplied by n(c
+    + 1 | f_j) / n(c | f_j), where c is the expected number of links of source word j to other
+    target words. Between whole numbers c, the logarithm of the factor is interpolated. From c = 3
+    on, it is n(4 or more) / n(3).
+
+    `call`, `score` and decoding steps do not count links: they are those of the hidden Markov model
+    (`AlignmentModel`, "jumps"). Raises `SettingError` at a setting out of its range.
+    Example:
+        >>> model = FertilityModel(100, 90)
+        >>> ids = ops.convert_to_tensor([[5, 6, 3]], "int32")
+        >>> model.align(ids, ids).shape
+        TensorShape([1, 3, 3])
+    """
+
+    trained_by = ("em",)
+    has_fertilities = True
+
+    def __init__(self, *vocab_sizes: int, positions: str = "jumps", **settings: Any) -> None:
+        super().__init__(*vocab_sizes, positions=positions, **settings)
+        require(positions == "jumps", f"positions must be jumps, found {positions!r}")
+
+    def architecture(self) -> Architecture:
+        source, target = super().architecture()
+        lines = f"n(φ | f), φ = 0 ... {MOST} or more", "in align: factors of t"
+        fertilities = Part("Fertilities n", "table", lines, (self.log_ratios,))
+        return Architecture((*source, fertilities), target)
+
+    def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
+        translation = self._translation(source_ids, target_ids)
+        links = self._posteriors(source_ids, target_ids, translation)
+        links = ops.where(padding_mask(target_ids, self.pad_id)[:, :, None], links, 0.0)
+        factors = self._factors(source_ids, ops.sum(links, axis=1, keepdims=True) - links)
+        null = is_null(padding_mask(source_ids, self.pad_id))[:, None, :]
+        factors = ops.where(null, 1.0, factors)
+        return self._posteriors(source_ids, target_ids, translation * factors)
+
+    def _factors(self, source_ids, others):
+        """Computes n(c + 1 | f_j) / n(c | f_j) for c `others`, which is `[B, T, S]`."""
+        ratios = ops.take(self.log_ratios, source_ids, axis=0)[:, None]  # [B, 1, S, MOST]
+        logs = ratios[..., 0]
+        for c in range(1, MOST):
+            slope = ratios[..., c] - ratios[..., c - 1]
+            logs = logs + ops.clip(others - (c - 1), 0.0, 1.0) * slope
+        return ops.exp(logs)

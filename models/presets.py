@@ -10,8 +10,7 @@ from typing import Any
 import keras
 
 from nmt_zoo.models.base import LARGEST, Searchable, SettingError, require
-from nmt_zoo.models.fertility import FertilityModel
-from nmt_zoo.models.ibm import AlignmentModel
+from nmt_zoo.models.ibm import AlignmentModel, FertilityModel
 from nmt_zoo.models.ngram import NgramLanguageModel
 from nmt_zoo.models.phrases.table_model import PhraseModel, RuleModel
 from nmt_zoo.models.rnn import RecurrentTranslationModel
@@ -38,7 +37,52 @@ def _recurrent(embedding_width, encoder_units, decoder_units, dropouts, **settin
 # attention learns sooner to tell them apart.
 _LUONG = _recurrent(64, 64, 128, (0.25, 0.25, 0.25), forget_bias=0.0)
 
-# name: (class, settings, one line: origin; published score)
+# name: (settings, one line: origin; published score)
+_RECURRENT = {
+    "rnn_attention": (
+        # Reduced rank with k = 256: attention with query and key matrices.
+        _recurrent(256, 256, 256, (0.1, 0.0, 0.1), score="reduced_rank", rank=256)
+        | {"cell": "rnn", "bidirectional": False, "input_feeding": False, "combine": "sum"},
+        "the plainest RNN with attention: tanh cells, context + state; no published score",
+    ),
+    "lstm_seq2seq": (
+        _recurrent(64, 128, 128, (0.25, 0.25, 0.25), bidirectional=False, score="none")
+        | {"input_feeding": False, "reverse_source": True, "initial_state": "final"},
+        "Sutskever et al. 2014 (4 layers of 1000) in the sizes of lstm_luong; no published score",
+    ),
+    "lm_sep": (
+        _recurrent(64, 128, 128, (0.25, 0.25, 0.25), bidirectional=False, score="none")
+        | {"input_feeding": False, "reverse_source": True, "initial_state": "final"}
+        | {"one_network": True},
+        "one LSTM that reads the source and goes on with the target: lstm_seq2seq with one network "
+        "for both; no published score",
+    ),
+    "gru_bahdanau": (
+        _recurrent(620, 1000, 1000, (0.0, 0.0, 0.0), cell="gru", score="additive", rank=1000)
+        | {"input_feeding": False, "attend_before": True, "initial_state": "projected_tanh"},
+        "Bahdanau et al. 2015, simpler output and start; published 26.75 BLEU on WMT14 en-fr "
+        "(RNNsearch-50)",
+    ),
+    "lstm_luong": (
+        _LUONG,
+        "Luong et al. 2015, small, input feeding; published 10.91 lower-cased BLEU on europarl10k",
+    ),
+    "lstm_luong_deep": (
+        {**_LUONG, "num_encoder_layers": 2, "num_decoder_layers": 3},
+        "lstm_luong with 2 + 3 layers; published 9.97 lower-cased BLEU on europarl10k",
+    ),
+    "lstm_lexical": (
+        {**_LUONG, "lexical": True},
+        "Nguyen and Chiang 2018 over lstm_luong; published 12.68 lower-cased BLEU on europarl10k",
+    ),
+    "lstm_conv": (
+        _recurrent(256, 256, 256, (0.0, 0.0, 0.3), score="reduced_rank", rank=128)
+        | {"convolution_width": 2, "initial_state": "projected"},
+        "convolution, bi-LSTM and reduced-rank scores of Stanford's CS224n; no published score",
+    ),
+}
+
+# In historical order: name: (class, settings, one line: origin; published score)
 PRESETS = {
     "ibm1": (AlignmentModel, {}, "IBM Model 1, Brown et al. 1993, section 4.1; no published score"),
     "ibm2": (
@@ -81,55 +125,7 @@ PRESETS = {
         {"average": "embeddings", "width": 64, "max_positions": 256},
         "Model 2's weights of positions as dot-product attention; no published score",
     ),
-    "rnn_attention": (
-        RecurrentTranslationModel,
-        # Reduced rank with k = 256: attention with query and key matrices.
-        _recurrent(256, 256, 256, (0.1, 0.0, 0.1), score="reduced_rank", rank=256)
-        | {"cell": "rnn", "bidirectional": False, "input_feeding": False, "combine": "sum"},
-        "the plainest RNN with attention: tanh cells, context + state; no published score",
-    ),
-    "lstm_seq2seq": (
-        RecurrentTranslationModel,
-        _recurrent(64, 128, 128, (0.25, 0.25, 0.25), bidirectional=False, score="none")
-        | {"input_feeding": False, "reverse_source": True, "initial_state": "final"},
-        "Sutskever et al. 2014 (4 layers of 1000) in the sizes of lstm_luong; no published score",
-    ),
-    "lm_sep": (
-        RecurrentTranslationModel,
-        _recurrent(64, 128, 128, (0.25, 0.25, 0.25), bidirectional=False, score="none")
-        | {"input_feeding": False, "reverse_source": True, "initial_state": "final"}
-        | {"one_network": True},
-        "one LSTM that reads the source and goes on with the target: lstm_seq2seq with one network "
-        "for both; no published score",
-    ),
-    "gru_bahdanau": (
-        RecurrentTranslationModel,
-        _recurrent(620, 1000, 1000, (0.0, 0.0, 0.0), cell="gru", score="additive", rank=1000)
-        | {"input_feeding": False, "attend_before": True, "initial_state": "projected_tanh"},
-        "Bahdanau et al. 2015, simpler output and start; published 26.75 BLEU on WMT14 en-fr "
-        "(RNNsearch-50)",
-    ),
-    "lstm_luong": (
-        RecurrentTranslationModel,
-        _LUONG,
-        "Luong et al. 2015, small, input feeding; published 10.91 lower-cased BLEU on europarl10k",
-    ),
-    "lstm_luong_deep": (
-        RecurrentTranslationModel,
-        {**_LUONG, "num_encoder_layers": 2, "num_decoder_layers": 3},
-        "lstm_luong with 2 + 3 layers; published 9.97 lower-cased BLEU on europarl10k",
-    ),
-    "lstm_lexical": (
-        RecurrentTranslationModel,
-        {**_LUONG, "lexical": True},
-        "Nguyen and Chiang 2018 over lstm_luong; published 12.68 lower-cased BLEU on europarl10k",
-    ),
-    "lstm_conv": (
-        RecurrentTranslationModel,
-        _recurrent(256, 256, 256, (0.0, 0.0, 0.3), score="reduced_rank", rank=128)
-        | {"convolution_width": 2, "initial_state": "projected"},
-        "convolution, bi-LSTM and reduced-rank scores of Stanford's CS224n; no published score",
-    ),
+    **{name: (RecurrentTranslationModel, *rest) for name, rest in _RECURRENT.items()},
     "transformer_simple": (
         SimpleTransformer,
         {},
@@ -151,18 +147,13 @@ LANGUAGE_MODELS = {
 _USUAL = {"transformer": "transformer_tiny", "lstm": "lstm_lexical", "gru": "gru_bahdanau"}
 
 
-def preset_names() -> list[str]:
-    """Returns the names of the presets that translate, in historical order."""
-    return list(PRESETS)
-
-
 def preset_settings(preset: str, **overrides: Any) -> dict[str, Any]:
     """Returns every setting of a preset that may be overridden, with its value.
 
     Raises `SettingError` if there is no such preset.
     """
     reserved = ("pad_id", "bos_id", "eos_id", "unknown_id", *model_class(preset).corpus_sizes)
-    defaults = {n: v for n, v in _keywords(preset).items() if n not in reserved}
+    defaults = {n: v for n, v in _keywords(model_class(preset)).items() if n not in reserved}
     return {**defaults, **_entry(preset)[1], **overrides}
 
 
@@ -183,10 +174,15 @@ def _entry(preset):
     return presets[preset]
 
 
-def _keywords(preset):
-    """Returns {name: default} of the keyword-only arguments of a preset's class."""
-    parameters = inspect.signature(model_class(preset).__init__).parameters.values()
-    return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+def _keywords(kind):
+    """Returns {name: default} of the keyword-only arguments of a class.
+
+    If its constructor takes the vocabulary sizes as `*vocab_sizes`, it also has those of its base.
+    """
+    parameters = inspect.signature(kind.__init__).parameters.values()
+    own = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+    takes_sizes = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    return {**_keywords(kind.__base__), **own} if takes_sizes else own
 
 
 def create(

@@ -120,9 +120,8 @@ class RecurrentTranslationModel(Composite, TranslationModel):
         forget_bias: float = 1.0,
         **kwargs: Any,
     ) -> None:
-        settings = settings_of(locals())
         super().__init__(source_vocab_size, target_vocab_size, **kwargs)
-        self.settings = settings
+        settings = self.settings = settings_of(locals())
         _check_settings(settings)
         self.reverse_source = reverse_source
         self.memory_width = _memory_width(settings)

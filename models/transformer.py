@@ -122,9 +122,8 @@ class Transformer(Composite, TranslationModel):
         distinct_layers: int = 1,
         **kwargs: Any,
     ) -> None:
-        settings = settings_of(locals())
         super().__init__(source_vocab_size, target_vocab_size, **kwargs)
-        self.settings = settings
+        settings = self.settings = settings_of(locals())
         _check_settings(settings, source_vocab_size, target_vocab_size)
         self.width = width
         head = "mean" if alignment_head == "mean" and num_heads > 1 else 1
@@ -263,7 +262,7 @@ class Transformer(Composite, TranslationModel):
         memory = context["cross_keys"], context["cross_values"], context["source_mask"]
         if "fixed" in state:
             slots, visible = self._followed(state["slots"], step, ops.shape(memory[0][0])[0])
-            x, caches, maps = self.decoder.step(x, state["fixed"], memory, step, visible)
+            x, caches, maps = self.decoder.step(x, state["fixed"], memory, (step, visible))
             state = {"fixed": caches, "slots": slots}
         else:
             x, state, maps = self.decoder.step(x, state, memory)

@@ -118,9 +118,8 @@ class SimpleTransformer(Composite, TranslationModel):
         dropout: float = 0.1,
         **kwargs: Any,
     ) -> None:
-        settings = settings_of(locals())
         super().__init__(source_vocab_size, target_vocab_size, **kwargs)
-        self.settings = settings
+        settings = self.settings = settings_of(locals())
         _check_settings(settings)
         self.width = width
         self.max_length = max_length

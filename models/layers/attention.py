@@ -277,27 +277,27 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
         x: Tensor,
         keys: Tensor,
         values: Tensor,
-        position: Tensor | None = None,
-        visible: Tensor | None = None,
+        place: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Tensor, ...]:
         """Attends from the position t after those of the cache, and adds it to the cache.
 
         `x [N, D]`, `keys [N, H, t, d]` and `values [N, H, t, d]` of the cache ->
-        `(output [N, D], keys [N, H, t + 1, d], values [N, H, t + 1, d])`. With `position`, t as
-        scalar int32, the caches are those of sentences and keep their size: keys
+        `(output [N, D], keys [N, H, t + 1, d], values [N, H, t + 1, d])`. With `place`, `(t as
+        scalar int32, visible)`, the caches are those of sentences and keep their size: keys
         `[B, H, d, T * K]`, values `[B, H, T * K, d]`, where K hypotheses have a place each at every
         position; `visible [B, 1, K, T * K]` bool says which of them a hypothesis continues.
         """
         by_head = (-1, self.num_heads, 1, self.width // self.num_heads)
         query, new_keys, new_values = (ops.reshape(y, by_head) for y in self._project(x))
         if self.positions == "rotary":
-            at = ops.shape(keys)[2] if position is None else position
+            at = ops.shape(keys)[2] if place is None else place[0]
             query, new_keys = (rotate(y, at) for y in (query, new_keys))
-        if position is None:
+        if place is None:
             keys = ops.concatenate([keys, new_keys], axis=2)
             values = ops.concatenate([values, new_values], axis=2)
             output, _ = self.attention(query, keys, values)
         else:
+            position, visible = place
             beam_size = ops.shape(visible)[2]
             query, new_keys, new_values = (
                 self._split_heads(ops.reshape(y, (-1, beam_size, self.width)))

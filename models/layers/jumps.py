@@ -45,11 +45,9 @@ class Jumps(Uniform):
         self.start_logits = logits("start_logits", 1)
         self.built = True
 
-    def unpack(self, array: np.ndarray) -> None:
-        """Sets the parameters from the array that the estimate of this name packs."""
-        size = self.jump_logits.shape[0]
-        self.jump_logits.assign(logarithms(array[:size]))
-        self.start_logits.assign(logarithms(array[size:]))
+    def set_parameters(self, jumps: np.ndarray, starts: np.ndarray) -> None:
+        self.jump_logits.assign(logarithms(jumps))
+        self.start_logits.assign(logarithms(starts))
 
     def transitions(self, source_mask: Tensor) -> tuple[Tensor, Tensor]:
         """Computes the probabilities of the next source position from `source_mask [B, S]` bool.

@@ -58,8 +58,8 @@ class Uniform(keras.layers.Layer):
         mask = ops.cast(ops.logical_or(source_mask, is_null(source_mask)), "float32")
         return (mask / ops.sum(mask, axis=1, keepdims=True))[:, None, :]
 
-    def unpack(self, array: np.ndarray) -> None:
-        """Sets the parameters from the array that the estimate of this name packs: here, none."""
+    def set_parameters(self, *arrays: np.ndarray) -> None:
+        """Sets the parameters from the arrays of the estimate of this name: here, none."""
 
     def priors(self, source_mask: Tensor, translation: Tensor, target_lengths: Tensor) -> Tensor:
         """Computes P(source position of token t | target tokens before it), shaped as `prior`."""
@@ -111,7 +111,7 @@ class PositionTable(Uniform):
         self.logits = add_array(self, "logits", shape, 0, trainable=True)
         self.built = True
 
-    def unpack(self, array: np.ndarray) -> None:
+    def set_parameters(self, array: np.ndarray) -> None:
         logits = np.zeros(self.logits.shape, np.float32)
         logits[tuple(map(slice, array.shape))] = logarithms(array)
         if self.shared:
@@ -149,8 +149,8 @@ class Diagonal(Uniform):
         self.tension = add_array(self, "tension", (), 4.0, trainable=True)
         self.built = True
 
-    def unpack(self, array: np.ndarray) -> None:
-        self.tension.assign(array[0])
+    def set_parameters(self, tension: np.ndarray) -> None:
+        self.tension.assign(tension)
 
     def prior(self, positions: Tensor, source_mask: Tensor, target_lengths: Tensor) -> Tensor:
         null = is_null(source_mask)[:, None, :]

@@ -196,12 +196,11 @@ class DecoderLayer(TransformerLayer):
         cross_keys: Tensor,
         cross_values: Tensor,
         source_mask: Tensor,
-        position: Tensor | None = None,
-        visible: Tensor | None = None,
+        place: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Decodes the target position after the t positions of the cache.
 
-        `x [N, D]`; `keys` and `values` of self-attention, `position` and `visible` as in
+        `x [N, D]`; `keys` and `values` of self-attention, and `place`, as in
         `MaskedMultiHeadAttention.step`; `cross_keys`, `cross_values [B, H, S, d]`;
         `source_mask [B, S]` bool ->
         `(x [N, D], keys and values of t + 1 positions, cross weights [B, H, K, S])`.
@@ -209,7 +208,7 @@ class DecoderLayer(TransformerLayer):
         from_source = source_mask[:, None, None, :]  # [B, 1, 1, S]
         return self.through(
             x,
-            lambda y: self.self_attention.step(y, keys, values, position, visible),
+            lambda y: self.self_attention.step(y, keys, values, place),
             lambda y: self.cross_attention.step(y, cross_keys, cross_values, from_source),
         )
 
@@ -341,20 +340,19 @@ class Decoder(Stack):
         x: Tensor,
         caches: dict[str, list[Tensor]],
         memory: tuple[list[Tensor], list[Tensor], Tensor],
-        position: Tensor | None = None,
-        visible: Tensor | None = None,
+        place: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Tensor, dict[str, list[Tensor]], list[Tensor]]:
         """Decodes the target position after those of the caches.
 
         `x [N, D]`; `caches` as of `empty_caches`, with N rows; `memory` from `project_memory`, and
-        the mask of the source, `[B, S]` bool; `position` and `visible` as in
+        the mask of the source, `[B, S]` bool; `place` as in
         `MaskedMultiHeadAttention.step` -> x, caches and weights of cross-attention,
         `[B, H, K, S]`, of all layers.
         """
         results, (*projected, source_mask) = [], memory
         by_layer = zip(self.layers, caches["keys"], caches["values"], *projected, strict=True)
         for layer, *keys_and_values in by_layer:
-            x, *others = layer.step(x, *keys_and_values, source_mask, position, visible)
+            x, *others = layer.step(x, *keys_and_values, source_mask, place)
             results.append(others)
         keys, values, maps = map(list, zip(*results, strict=True))
         return self.normalised(x), {"keys": keys, "values": values}, maps

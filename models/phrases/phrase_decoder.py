@@ -1,7 +1,7 @@
 """Translates sentences with a phrase table and a language model, by NumPy alone."""
 
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -20,17 +20,11 @@ from nmt_zoo.models.phrases.stack_search import StackSearch, padded_text
 from nmt_zoo.models.phrases.table_decoder import BEAM_SIZE, Phrase, TableDecoder, links_of
 
 
+@dataclass(eq=False)
 class PhraseDecoder(TableDecoder):
-    """The search of `table_model.PhraseModel`.
+    """The search of `table_model.PhraseModel`."""
 
-    Args:
-        arguments: as of `TableDecoder`.
-        distortion_limit: as of `PhraseModel`.
-    """
-
-    def __init__(self, *arguments: Any, distortion_limit: int, **ids: Any) -> None:
-        super().__init__(*arguments, **ids)
-        self.distortion_limit = distortion_limit
+    distortion_limit: int  # as of `PhraseModel`
 
     def _search(self, texts, n_best, beam_size):
         options = [self._options(text) for text in texts]

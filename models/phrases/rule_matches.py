@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nmt_zoo.models.phrases import sentence_options
 from nmt_zoo.models.phrases.arrays import joined, ranges, take
 from nmt_zoo.models.phrases.sentence_options import (
     LONGEST,
@@ -18,11 +19,7 @@ GAPS = (-2, -3)  # Symbols of the first gap of a source side, and of the second.
 
 # The features of a derivation, whose weighted sum is its score: Chiang 2007, section 4.1.
 FEATURES = (
-    "language_model",  # log P(target)
-    "source_given_target",  # log p(source side | target side)
-    "source_words_given_target",  # its lexical weight
-    "target_given_source",
-    "target_words_given_source",
+    *sentence_options.FEATURES[:5],  # of both sides of a rule
     "rules",  # number of rules
     "words",  # number of target words
     "glue",  # minus the parts of the sentence that are put side by side

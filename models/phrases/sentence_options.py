@@ -30,7 +30,6 @@ FEATURES = (
     "unknown",  # words that the phrase table cannot translate
 )
 LANGUAGE = FEATURES.index("language_model")
-GIVEN_SOURCE = 2  # Column of a table's scores.
 STATIC = slice(1, 7)  # Features of a phrase pair alone.
 DISTORTION = FEATURES.index("distortion")
 BEFORE, BEHIND = slice(8, 11), slice(11, 14)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -53,30 +54,16 @@ class PhraseTranslation(NamedTuple):
         ]
 
 
+@dataclass(eq=False)
 class TableDecoder:
-    """A search for translations.
+    """A search for translations."""
 
-    Args:
-        table: the table.
-        language: the language model.
-        weights: `[F]` float64, of the features.
-        max_phrase_length: as of `table_model.TableModel`.
-        eos_id, unknown_id: special ids.
-    """
-
-    def __init__(
-        self,
-        table: PhraseTable,
-        language: LanguageStates,
-        weights: np.ndarray,
-        *,
-        max_phrase_length: int,
-        eos_id: int,
-        unknown_id: int,
-    ) -> None:
-        self.table, self.language, self.weights = table, language, weights
-        self.max_phrase_length = max_phrase_length
-        self.eos_id, self.unknown_id = eos_id, unknown_id
+    table: PhraseTable
+    language: LanguageStates
+    weights: np.ndarray  # [F] float64, of the features
+    max_phrase_length: int  # as of `table_model.TableModel`
+    eos_id: int
+    unknown_id: int
 
     def search(
         self, sources: Sequence[Sequence[int]], *, n_best: int = 1, beam_size: int = BEAM_SIZE

@@ -17,11 +17,10 @@ from nmt_zoo.models.base import (
 )
 from nmt_zoo.models.ngram import IMPOSSIBLE, NgramLanguageModel
 from nmt_zoo.models.phrases import rule_matches, sentence_options
-from nmt_zoo.models.phrases.arrays import ranges
 from nmt_zoo.models.phrases.language_states import LanguageStates
 from nmt_zoo.models.phrases.phrase_decoder import PhraseDecoder
 from nmt_zoo.models.phrases.rule_decoder import RuleDecoder
-from nmt_zoo.models.phrases.sentence_options import GIVEN_SOURCE, LONGEST, NO_KEY, PhraseTable
+from nmt_zoo.models.phrases.sentence_options import LONGEST, NO_KEY, PhraseTable
 from nmt_zoo.models.phrases.table_decoder import BEAM_SIZE, TableDecoder
 
 # What the model stores of a `PhraseTable`.
@@ -71,9 +70,9 @@ class TableModel(TranslationModel):
         source_vocab_size: int,
         target_vocab_size: int,
         *,
-        max_phrase_length: int,
-        translations: int,
-        order: int,
+        max_phrase_length: int = LONGEST,
+        translations: int = 30,
+        order: int = 3,
         num_source_phrases: int = 0,
         num_phrase_pairs: int = 0,
         num_target_words: int = 0,
@@ -180,25 +179,6 @@ class TableModel(TranslationModel):
         """
         return {"decoder/0/cross": self._maps(source_ids, target_ids)}
 
-    def translations(self, source_ids: Tensor) -> Tensor:
-        """Returns t(e | f) as `TranslationModel`, from the phrase pairs of single source words.
-
-        A pair gives its p(target | source) to the words of its target phrase alike. The row of a
-        word without such a pair is 1 at the unknown word.
-        """
-        table = self.decoder().table
-        source_ids = np.asarray(source_ids)
-        result = np.zeros((source_ids.size, self.target_vocab_size), np.float32)
-        for row, word in zip(result, source_ids.reshape(-1), strict=True):
-            pairs = np.arange(*table.first_pairs[word : word + 2])
-            starts = table.target_starts[pairs]
-            lengths = table.target_starts[pairs + 1] - starts
-            shares = np.repeat(np.exp(table.pair_scores[pairs, GIVEN_SOURCE]) / lengths, lengths)
-            np.add.at(row, table.target_words[ranges(starts, lengths)], shares)
-            row[self.unknown_id] += not pairs.size
-        result /= result.sum(axis=1, keepdims=True)
-        return ops.convert_to_tensor(result.reshape(*source_ids.shape, -1))
-
     def _maps(self, source_ids, target_ids):
         """Returns `[B, 2, T, S]` float32: links and phrases; rows sum to 1, 0 on padding."""
         source_ids, target_ids = np.asarray(source_ids), np.asarray(target_ids)
@@ -229,8 +209,7 @@ class PhraseModel(TableModel):
     puts the translations in some order. Its features are `sentence_options.FEATURES`.
 
     Args:
-        source_vocab_size, target_vocab_size, max_phrase_length, translations, order: as of
-            `TableModel`.
+        vocab_sizes, settings: as of `TableModel`.
         distortion_limit: most source words between the ends of two phrases that follow each other
             in the target; -1: no limit.
     Example:
@@ -245,20 +224,8 @@ class PhraseModel(TableModel):
     search_title = "Stack search"
     decoder_class, search_settings = PhraseDecoder, ("distortion_limit",)
 
-    def __init__(
-        self,
-        source_vocab_size: int,
-        target_vocab_size: int,
-        *,
-        max_phrase_length: int = LONGEST,
-        translations: int = 30,
-        order: int = 3,
-        distortion_limit: int = 6,
-        **kwargs: Any,
-    ) -> None:
-        settings = settings_of(locals())
-        del settings["distortion_limit"]
-        super().__init__(source_vocab_size, target_vocab_size, **settings, **kwargs)
+    def __init__(self, *vocab_sizes: int, distortion_limit: int = 6, **settings: Any) -> None:
+        super().__init__(*vocab_sizes, **settings)
         self.settings["distortion_limit"] = distortion_limit
         require(
             distortion_limit >= -1,
@@ -275,7 +242,7 @@ class RuleModel(TableModel):
     features are `rule_matches.FEATURES`.
 
     Args:
-        source_vocab_size, target_vocab_size, translations, order: as of `TableModel`.
+        vocab_sizes, settings: as of `TableModel`.
         max_phrase_length: most words, on either side, of the phrase pairs that rules are made of;
             and most source words that a rule with what fills its gaps translates.
     Example:
@@ -291,15 +258,5 @@ class RuleModel(TableModel):
     table_title, search_title = "Rule table", "Chart search (CYK)"
     decoder_class = RuleDecoder
 
-    def __init__(
-        self,
-        source_vocab_size: int,
-        target_vocab_size: int,
-        *,
-        max_phrase_length: int = 10,
-        translations: int = 30,
-        order: int = 3,
-        **kwargs: Any,
-    ) -> None:
-        settings = settings_of(locals())
-        super().__init__(source_vocab_size, target_vocab_size, **settings, **kwargs)
+    def __init__(self, *vocab_sizes: int, max_phrase_length: int = 10, **settings: Any) -> None:
+        super().__init__(*vocab_sizes, max_phrase_length=max_phrase_length, **settings)

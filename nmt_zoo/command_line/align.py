@@ -230,7 +230,7 @@ def align_with_models(flags: Arguments, text: ParallelText) -> tuple[list[Any], 
     process.start_tensorflow()  # Before anything imports it.
     from nmt_zoo.decoding.alignment.aligner import Aligner, align_text
     from nmt_zoo.model_directory.directory import ModelDirectory
-    from nmt_zoo.training.validation.head_choice import TO_LEARN, ranked_heads
+    from nmt_zoo.training.validation.choices import TO_LEARN, ranked_heads
 
     text, aligners, records = ParallelText(text.names, tuple(map(list, text.lines))), {}, {}
     paths = {"forward": flags.model_dir, "reverse": flags.reverse_model_dir}

@@ -249,7 +249,7 @@ def _advice(name: str) -> str:
     if "update" in known:
         from nmt_zoo import models  # Other scripts do without Keras.
 
-        for preset in (*models.preset_names(), "transformer_tiny"):
+        for preset in (*models.PRESETS, "transformer_tiny"):
             settings |= models.preset_settings(preset)
     ours = (meant.split(", ") for names, meant in _ELSEWHERE.items() if name in names.split())
     meant = [n for n in next(ours, [name]) if n in known or n in settings]

@@ -26,8 +26,8 @@ from nmt_zoo.command_line.model_settings import parse_settings
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_folder
 from nmt_zoo.configuration import recipes
-from nmt_zoo.configuration.options import LIMITS, OPTIONS
-from nmt_zoo.configuration.settled import FOLLOWS, SIZE, Settled
+from nmt_zoo.configuration.options import BY_NAME, OPTIONS
+from nmt_zoo.configuration.resolver import FOLLOWS, SIZE, Settled
 from nmt_zoo.data_pipeline import datasets
 from nmt_zoo.data_pipeline.held_out import hold_out
 from nmt_zoo.data_pipeline.lines import is_tsv
@@ -42,7 +42,7 @@ Splits = dict[str, datasets.Split]
 _run, _text = group("Model and model directory"), group("Text")
 _instead, _devices = group("Instead of training"), group("Several devices")
 _OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
-_NAMES = ", ".join([*models.preset_names(), *models.LANGUAGE_MODELS])
+_NAMES = ", ".join([*models.PRESETS, *models.LANGUAGE_MODELS])
 
 
 def _own_file(what):
@@ -260,7 +260,7 @@ def _prepared(flags, dataset):
 def _chosen_model(flags, dataset, size):
     """Returns the name of the model that suits a corpus, or the `size` of a text."""
     is_general = not flags.set and flags.distribution == "none"
-    is_general = is_general and {*flags.options} <= {*LIMITS, "seed"}
+    is_general &= all(BY_NAME[name].resumable or name == "seed" for name in flags.options)
     return recipes.preset(
         dataset,
         size and size.tokens,

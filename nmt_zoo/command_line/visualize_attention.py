@@ -279,7 +279,7 @@ def print_heads(flags: Arguments) -> None:
 
 def draw_architecture(flags: Arguments) -> None:
     """Draws the parts of a preset, or of the model of a directory."""
-    name, presets = flags.architecture, [*models.preset_names(), *models.LANGUAGE_MODELS]
+    name, presets = flags.architecture, [*models.PRESETS, *models.LANGUAGE_MODELS]
     figures.check_path(flags.output)
     if name in presets:
         return save_preset(name, parse_settings(flags.set, name), flags.output)

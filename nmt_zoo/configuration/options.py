@@ -30,8 +30,8 @@ class Option(NamedTuple):
     name: str  # of the flag and of the key in config.json
     default: Any  # unless the flag or `configuration.recipes` sets another; gives the type
     help: str  # a whole phrase, with its unit
-    group: str  # heading in --help and docs/options.md
-    minimum: float | None = None
+    group: str = ""  # heading in --help and docs/options.md
+    minimum: float | None = None  # smallest number; None for 0
     maximum: float | None = None  # largest number; None for the largest that the type holds
     choices: Collection[str] = ()  # texts that are allowed; empty for any
     needs: Collection[str] = ()  # conditions that must all hold where the option is given
@@ -78,19 +78,13 @@ class Option(NamedTuple):
         return f"{noun} from {least:.10g}{to}"
 
 
-_WAY, _VOCABULARY, _PAIRS = "Way of training", "Vocabulary", "Training pairs"
-_BATCHES, _RATE, _LOSS = "Batches", "Optimizer and learning rate", "Loss and regularisation"
-_ITERATIONS = "Expectation maximisation"
-_END, _PACE, _MACHINE = "How long", "Validation, checkpoints and log", "Arithmetic and threads"
-
-OPTIONS = [
+_WAY = [
     Option(
         "update",
         "gradient",
         "How the model learns: by gradient descent, by expectation maximisation (only ibm1, ibm2, "
         "hmm_alignment and hmm_fertility, whose default it is), or by tuning the weights of "
         "counted features (only phrase_based and hiero).",
-        _WAY,
         choices=("gradient", "em", "tuning"),
         excludes=dict.fromkeys(
             ("corpus_weights", "temperature>1"), "an iteration takes every pair exactly once"
@@ -101,7 +95,6 @@ OPTIONS = [
         "init_from",
         "",
         "Model directory whose best weights and vocabulary to start from.",
-        _WAY,
         is_path=True,
     ),
     Option(
@@ -109,25 +102,23 @@ OPTIONS = [
         False,
         "Makes a vocabulary for the new text. Pieces of the old vocabulary keep "
         "their weights. A new piece starts from the mean of the old pieces that it consists of.",
-        _WAY,
         needs=("init_from",),
         excludes={"teacher": "the vocabulary of the teacher is used"},
     ),
-    Option("seed", 1, "Seed of the weights, of dropout and of the order of batches.", _WAY, 0),
+    Option("seed", 1, "Seed of the weights, of dropout and of the order of batches."),
+]
+_VOCABULARY = [
     Option(
         "tokenizer",
         "bpe",
         "How text is split into tokens. pretokenized: at white space, by the pieces of "
         "--vocab_file.",
-        _VOCABULARY,
         choices=KINDS,
     ),
     Option(
         "num_pieces",
         8000,  # 4,000 to 10,000 suit 10^4 to 10^6 pairs.
         "Number of subword pieces that both sides share, besides 16 placeholders for text to copy.",
-        _VOCABULARY,
-        0,
         needs=("tokenizer=bpe",),
         excludes={"vocab_file": "the file has its pieces already"},
     ),
@@ -136,16 +127,13 @@ OPTIONS = [
         8000,
         "Largest vocabulary of each side, in entries: 4 special tokens, and the most frequent "
         "words (0: no limit).",
-        _VOCABULARY,
-        0,
         needs=("tokenizer=word",),
     ),
     Option(
         "min_word_count",
         2,  # Words that occur once become UNK, so that the model learns to handle UNK.
         "Least number of occurrences of a word in the vocabulary; rarer words become UNK.",
-        _VOCABULARY,
-        1,
+        minimum=1,
         needs=("tokenizer=word",),
     ),
     Option(
@@ -153,7 +141,6 @@ OPTIONS = [
         "",
         "File of a ready vocabulary. pretokenized: list of pieces, one a line; bpe: SentencePiece "
         "model (.model); ngram_lm: either.",
-        _VOCABULARY,
         needs=("tokenizer=bpe|pretokenized",),
         is_path=True,
     ),
@@ -162,22 +149,21 @@ OPTIONS = [
         "nfc",
         "Unicode form of all text that the model reads and writes. nfc: a letter and its accent "
         "are one character; none: characters stay as they are.",
-        _VOCABULARY,
         choices=FORMS,
     ),
-    Option("max_length", 256, "Longest training sentence, in tokens with </s>.", _PAIRS, 1),
+]
+_PAIRS = [
+    Option("max_length", 256, "Longest training sentence, in tokens with </s>.", minimum=1),
     Option(
         "max_length_ratio",
         9.0,  # Drops only pairs that cannot be translations.
         "Largest ratio of the lengths of the two sides of a training pair.",
-        _PAIRS,
-        1.0,
+        minimum=1.0,
     ),
     Option(
         "corpus_weights",
         "",
         "Share of an epoch for each corpus of --train_source=a,b; for example 1,3.",
-        _PAIRS,
     ),
     Option(
         "target_languages",
@@ -185,7 +171,6 @@ OPTIONS = [
         "Target language of each corpus of --train_source=a,b, and of --valid_source=c,d in the "
         "same order, for one model of several languages; its tag, such as >>de<<, stands before "
         "each source line. For example de,fr.",
-        _PAIRS,
         needs=("tokenizer=bpe",),
         excludes=dict.fromkeys(
             ("vocab_file", "init_from", "teacher"),
@@ -197,26 +182,21 @@ OPTIONS = [
         0,
         "Sentences before each source line, of the same document, that the model reads with it. A "
         "blank line in both files ends a document.",
-        _PAIRS,
-        0,
-        10,
+        maximum=10,
         needs=("tokenizer=bpe",),
     ),
     Option(
         "temperature",
         1.0,
         "Smooths the shares of several corpora; above 1, small corpora get larger shares.",
-        _PAIRS,
-        1.0,
+        minimum=1.0,
     ),
     Option(
         "bpe_dropout",
         0.0,
         "Probability that BPE-dropout skips a merge, so that every epoch splits the training text "
         "differently (0: always the usual pieces; Provilkov et al. use 0.1).",
-        _PAIRS,
-        0.0,
-        1.0,
+        maximum=1.0,
         needs=("tokenizer=bpe",),
     ),
     Option(
@@ -224,46 +204,45 @@ OPTIONS = [
         NONE,
         "Kinds of noise with the share of the training pairs that each alters, others in every "
         f"epoch, such as copies=0.05,typos=0.1; {NONE}: no noise. Kinds: {', '.join(NAMES)}.",
-        _PAIRS,
         needs=("tokenizer=bpe",),
     ),
+]
+_BATCHES = [
     Option(
         "max_tokens_per_batch",
         4096,
         "Largest batch, in tokens: its rows times its longer padded side.",
-        _BATCHES,
-        1,
+        minimum=1,
     ),
-    Option(
-        "max_sentences_per_batch", 0, "Most sentence pairs in a batch (0: no limit).", _BATCHES, 0
-    ),
+    Option("max_sentences_per_batch", 0, "Most sentence pairs in a batch (0: no limit)."),
     Option(
         "accumulate_steps",
         1,
         "Number of batches whose gradients are added up for one update.",
-        _BATCHES,
-        1,
+        minimum=1,
     ),
-    Option("pad_to_bucket", False, "Pads batches to at most 24 shapes, for XLA and TPU.", _BATCHES),
+    Option("pad_to_bucket", False, "Pads batches to at most 24 shapes, for XLA and TPU."),
+]
+_RATE = [
     Option(
-        "adam_beta_2", 0.98, "Decay of Adam's average of squared gradients.", _RATE, 0.0, 0.99999
+        "adam_beta_2",
+        0.98,
+        "Decay of Adam's average of squared gradients.",
+        maximum=0.99999,
     ),
     Option(
         "learning_rate",
         7e-4,  # (512 * 4000) ** -0.5, the peak for the base model in Vaswani et al. 2017.
         "Learning rate at the end of the warm-up.",
-        _RATE,
-        0.0,
-        1000.0,
+        maximum=1000.0,
     ),
     Option(
-        "warmup_steps", 4000, "Number of updates during which the learning rate rises.", _RATE, 1
+        "warmup_steps", 4000, "Number of updates during which the learning rate rises.", minimum=1
     ),
     Option(
         "schedule",
         "inverse_sqrt",
         "Course of the learning rate after the warm-up.",
-        _RATE,
         choices=("inverse_sqrt", "constant", "linear", "cosine", "plateau"),
     ),
     Option(
@@ -271,16 +250,13 @@ OPTIONS = [
         0,
         "Update at which the learning rate reaches 0 (0: --max_steps). Without --max_steps, "
         "the run ends there.",
-        _RATE,
-        0,
         needs=("schedule=linear|cosine",),
     ),
     Option(
         "plateau_patience",
         2,
         "Number of validations without improvement before the learning rate falls.",
-        _RATE,
-        1,
+        minimum=1,
         needs=("schedule=plateau",),
     ),
     Option(
@@ -288,32 +264,28 @@ OPTIONS = [
         0.0,
         "Share of each weight that an update subtracts, times the learning rate (AdamW; 0: none, "
         "plain Adam).",
-        _RATE,
-        0.0,
-        1.0,
+        maximum=1.0,
     ),
-    Option("clip_norm", 1.0, "Largest norm of the gradient (0: no limit).", _RATE, 0.0),
+    Option("clip_norm", 1.0, "Largest norm of the gradient (0: no limit)."),
+]
+_LOSS = [
     Option(
         "loss_average",
         "tokens",
         "Whether the loss is averaged over target tokens or over sentences.",
-        _LOSS,
         choices=("tokens", "sentences"),
     ),
     Option(
         "label_smoothing",
         0.1,
         "Probability that label smoothing spreads over all words.",
-        _LOSS,
-        0.0,
-        0.999,
+        maximum=0.999,
     ),
     Option(
         "smoothing_over",
         "vocabulary",
         "What label smoothing spreads its probability over. words: the share of <pad>, which is "
         "never a target, does not count in the loss; slower.",
-        _LOSS,
         choices=("vocabulary", "words"),
         needs=("label_smoothing",),
         excludes={"teacher": "it compares whole distributions"},
@@ -324,9 +296,7 @@ OPTIONS = [
         0.0,
         "Factor on the sum of the squares of all matrices of weights, which is added to the loss "
         "that is minimised, but not to the loss that is printed (0: none).",
-        _LOSS,
-        0.0,
-        1000.0,
+        maximum=1000.0,
     ),
     Option(
         "guide",
@@ -334,16 +304,13 @@ OPTIONS = [
         "Directory of a trained model with the same vocabulary, such as hmm_alignment. The "
         "attention (in a Transformer: one head) is trained to follow its alignments. Empty: no "
         "guide.",
-        _LOSS,
         is_path=True,
     ),
     Option(
         "guide_weight",
         0.5,  # On the demo corpus; with 0.05, the head was far from the guide after half of a run.
         "Weight of the alignments of --guide in the loss (Garg et al. use 0.05).",
-        _LOSS,
-        0.0,
-        1000.0,
+        maximum=1000.0,
         needs=("guide",),
     ),
     Option(
@@ -351,16 +318,13 @@ OPTIONS = [
         0.0,
         "Probability that a token that the model reads, source or target, is replaced by <unk> in "
         "training; tokens to predict stay (0: never).",
-        _LOSS,
-        0.0,
-        0.999,
+        maximum=0.999,
     ),
     Option(
         "teacher",
         "",
         "Model directory from whose predictions the model also learns (word-level distillation), "
         "or several, separated by commas; its vocabulary is used.",
-        _LOSS,
         is_path=True,
     ),
     Option(
@@ -368,9 +332,7 @@ OPTIONS = [
         0.5,
         "Share of the loss that compares with the predictions of --teacher, instead of with the "
         "target words.",
-        _LOSS,
-        0.0,
-        1.0,
+        maximum=1.0,
         needs=("teacher",),
     ),
     Option(
@@ -378,32 +340,26 @@ OPTIONS = [
         0.0,
         "Decay of a moving average of the weights, which is validated and kept instead of the "
         "weights (0: no average).",
-        _LOSS,
-        0.0,
-        0.999999,
+        maximum=0.999999,
     ),
-    Option("model1_steps", 0, "Number of first iterations, which train Model 1.", _ITERATIONS, 0),
+]
+_ITERATIONS = [
+    Option("model1_steps", 0, "Number of first iterations, which train Model 1."),
     Option(
         "model2_steps",
         0,
         "Number of iterations of Model 2 after those of Model 1.",
-        _ITERATIONS,
-        0,
     ),
     Option(
         "hmm_steps",
         0,
         "Number of iterations of hmm_fertility without fertilities, after those of Model 2.",
-        _ITERATIONS,
-        0,
     ),
     Option(
         "alpha",
         0.0,
         "Parameter of a Dirichlet prior that makes the translations of a word sparse (0: no "
         "prior).",
-        _ITERATIONS,
-        0.0,
     ),
     Option(
         "leave_one_out",
@@ -411,7 +367,6 @@ OPTIONS = [
         "Computes the probability of a link from the links of all other target words, so that rare "
         "words do not explain whole sentences. Checkpoints hold a number "
         "for each pair of words of each sentence pair.",
-        _ITERATIONS,
         needs={"alpha": "a word pair that occurs once would be impossible"},
     ),
     Option(
@@ -419,58 +374,52 @@ OPTIONS = [
         "",
         "Also trains the opposite direction, so that both models agree, and writes it to this "
         "directory.",
-        _ITERATIONS,
         is_path=True,
         excludes=("average_checkpoints>1",),
     ),
+]
+_END = [
     Option(
         "max_steps",
         0,
         "Stops after this many updates, or iterations with --update=em (0: no limit).",
-        _END,
-        0,
         resumable=True,
     ),
-    Option("max_epochs", 0, "Stops after this many epochs (0: no limit).", _END, 0, resumable=True),
+    Option("max_epochs", 0, "Stops after this many epochs (0: no limit).", resumable=True),
     Option(
         "max_minutes",
         0.0,
         "Minutes that the whole run may take, from the start of the command to its end, with "
         "earlier commands that it resumes (0: no limit).",
-        _END,
-        0.0,
         resumable=True,
     ),
     Option(
         "patience",
         10,
         "Stops after this many validations without improvement (0: no limit).",
-        _END,
-        0,
         resumable=True,
     ),
+]
+_PACE = [
     Option(
         "eval_every_steps",
         500,
         "Number of updates from one validation to the next.",
-        _PACE,
-        1,
+        minimum=1,
         resumable=True,
     ),
     Option(
         "save_every_steps",
         500,
         "Number of updates from one checkpoint to the next.",
-        _PACE,
-        1,
+        minimum=1,
         resumable=True,
     ),
     Option(
         "log_every_steps",
         50,
         "Number of updates from one line of progress to the next.",
-        _PACE,
-        1,
+        minimum=1,
         resumable=True,
     ),
     Option(
@@ -478,15 +427,13 @@ OPTIONS = [
         5,
         "Number of last checkpoints that are kept. At the end, averages of them are tried, and the "
         "best one is taken if it is better than the best weights.",
-        _PACE,
-        1,
+        minimum=1,
         resumable=True,
     ),
     Option(
         "keep_best_by",
         "perplexity",
         "Score of a validation that decides which weights are the best.",
-        _PACE,
         choices=("perplexity", "bleu"),
         needs=("bleu_lines",),
         when="bleu",
@@ -496,23 +443,21 @@ OPTIONS = [
         AUTO,
         "Tokenisation of BLEU in validation, as sacrebleu --tokenize. auto: the one that suits the "
         "script of the validation text.",
-        _PACE,
     ),
     Option(
         "bleu_lines",
         1000,
         "Number of validation lines that are translated for BLEU (0: no BLEU), and, with "
         "--update=tuning, on which weights are tuned.",
-        _PACE,
-        0,
         resumable=True,
     ),
+]
+_MACHINE = [
     Option(
         "precision",
         "float32",
         "Number format of matrix products; weights stay float32. With auto, a new run times a few "
         "updates and takes bfloat16 if it is clearly faster than float32.",
-        _MACHINE,
         choices=("float32", "bfloat16", "float16"),
         automatic=True,
     ),
@@ -520,7 +465,6 @@ OPTIONS = [
         "jit_compile",
         False,
         "Compiles updates with XLA.",
-        _MACHINE,
         needs={"pad_to_bucket": "XLA takes many seconds to compile an update for each new shape"},
     ),
     Option(
@@ -528,34 +472,35 @@ OPTIONS = [
         0,
         "Number of threads that share one operation (0: all cores, or a replica's part of them if "
         "--num_replicas divides the processor).",
-        _MACHINE,
-        0,
-        1024,
+        maximum=1024,
         resumable=True,
     ),
 ]
-BY_NAME = {option.name: option for option in OPTIONS}
+_GROUPS = {
+    "Way of training": _WAY,
+    "Vocabulary": _VOCABULARY,
+    "Training pairs": _PAIRS,
+    "Batches": _BATCHES,
+    "Optimizer and learning rate": _RATE,
+    "Loss and regularisation": _LOSS,
+    "Expectation maximisation": _ITERATIONS,
+    "How long": _END,
+    "Validation, checkpoints and log": _PACE,
+    "Arithmetic and threads": _MACHINE,
+}
+BY_NAME = {
+    option.name: option._replace(group=group)
+    for group, options in _GROUPS.items()
+    for option in options
+}
+OPTIONS = BY_NAME.values()  # Also those that `add_option` adds later.
 BUILT_IN = frozenset(BY_NAME)  # `add_option` adds others.
 DEFAULTS = {option.name: option.default for option in OPTIONS}
-# Options that may change when a run is resumed.
-LIMITS = [option.name for option in OPTIONS if option.resumable]
-PATHS = [option.name for option in OPTIONS if option.is_path]
 # Options that determine the vocabulary.
-VOCABULARY = tuple(option.name for option in OPTIONS if option.group == _VOCABULARY)
+VOCABULARY = tuple(option.name for option in _VOCABULARY)
 
 
 def add_option(option: Option) -> None:
     """Adds a training option, or replaces the one of its name."""
-    if option.name in BY_NAME:
-        OPTIONS[list(BY_NAME).index(option.name)] = option
-    else:
-        OPTIONS.append(option)
-        LIMITS.extend([option.name] * option.resumable)
-        PATHS.extend([option.name] * option.is_path)
     BY_NAME[option.name] = option
     DEFAULTS[option.name] = option.default
-
-
-def size_option(tokenizer: str) -> str:
-    """Returns the name of the option that limits the vocabulary of a kind of tokenizer."""
-    return "max_words" if tokenizer == "word" else "num_pieces"

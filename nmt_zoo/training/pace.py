@@ -17,7 +17,7 @@ import tensorflow as tf
 from nmt_zoo.common import process
 from nmt_zoo.common.parallel import num_cores
 from nmt_zoo.configuration.options import AUTO, BY_NAME
-from nmt_zoo.configuration.settled import CORPUS, FLAG, TIMING, Settled
+from nmt_zoo.configuration.resolver import CORPUS, FLAG, TIMING, Settled
 from nmt_zoo.data_pipeline.pipeline import dataset_of
 from nmt_zoo.decoding.scores import bleu_tokenizer
 from nmt_zoo.model_directory.directory import model_of
@@ -76,7 +76,7 @@ def decide(run: Any) -> Any:
     updates_an_epoch = run.epochs.num_updates(run.options["accumulate_steps"])
     expected = outlook(run.options, updates_an_epoch, left, seconds if limit else None)
     chosen = choose(run.options, names, expected)
-    for line in report(chosen, run.options, expected):
+    if line := report(chosen, run.options, expected):
         print(line, flush=True)
     if "decay_steps" in chosen:
         run.way.check(run.config["model"], {**run.options, **chosen}, {})
@@ -154,23 +154,20 @@ def choose(options: Options, names: Collection[str], outlook: Outlook) -> dict[s
     return {name: numbers[name] for name in names}
 
 
-def report(chosen: dict[str, int], options: Options, outlook: Outlook) -> list[str]:
-    """Returns a list of one line that gives the chosen numbers and the reason.
-
-    The list is empty if all numbers are the recipe's, which `options` have.
-    """
+def report(chosen: dict[str, int], options: Options, outlook: Outlook) -> str:
+    """Returns a line with the chosen numbers that are not those of `options`, and the reason."""
     changed = [
         f"--{name}={number}" + (f" instead of {options[name]}" if options[name] else "")
         for name, number in chosen.items()
         if number != options[name]
     ]
     if not changed:
-        return []
+        return ""
     limit = outlook.limit
     if outlook.updates:
         limit = f"about {outlook.updates:,} updates at most ({limit})"
     epoch = f"{outlook.updates_an_epoch:,} updates an epoch"
-    return [f"pace: {limit}, {epoch}; so {', '.join(changed)}"]
+    return f"pace: {limit}, {epoch}; so {', '.join(changed)}"
 
 
 def choose_precision(run: Any, duration: float) -> tuple[str, float | None]:

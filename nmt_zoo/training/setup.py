@@ -11,8 +11,8 @@ from nmt_zoo.common import own_code, process
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import same_paths
 from nmt_zoo.configuration import recipes, resolver
-from nmt_zoo.configuration.options import DEFAULTS, LIMITS, PATHS
-from nmt_zoo.configuration.settled import BEGUN, FLAG, MODEL, Settled
+from nmt_zoo.configuration.options import BY_NAME, DEFAULTS
+from nmt_zoo.configuration.resolver import BEGUN, FLAG, MODEL, Layer, Settled
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.data_pipeline.tokenization.languages import Languages
@@ -28,9 +28,8 @@ from nmt_zoo.training.corpus.texts import PairText, TargetText, open_text, print
 from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.devices.strategies import start_devices
 from nmt_zoo.training.loop.trainer import Trainer
+from nmt_zoo.training.validation.choices import head_choice, penalty_choice
 from nmt_zoo.training.validation.evaluation import Evaluator
-from nmt_zoo.training.validation.head_choice import head_choice
-from nmt_zoo.training.validation.length_penalty import penalty_choice
 from nmt_zoo.training.validation.temperature import temperature_choice
 from nmt_zoo.training.ways.base import WayOfTraining
 from nmt_zoo.training.ways.catalogue import check_options, way_of
@@ -125,10 +124,15 @@ def resolve_resumed(
         UserError: a flag differs from the beginning of the run and may not.
     """
     resolved = resolver.options_of_resumed(begun["model"], options, begun["options"])
-    resolved_settings = resolver.settings_of_resumed(begun["model"], settings, begun["settings"])
+    of_model = Layer(MODEL, models.preset_settings(begun["model"]))
+    resolved_settings = Settled(of_model, Layer(BEGUN, begun["settings"]), Layer(FLAG, settings))
     changed = resolved.changed(FLAG)
     check_options(begun["model"], resolved, {name: resolved[name] for name in changed})
-    may_change = {*LIMITS, *(n for n in PATHS if n in changed and same_paths(*changed[n]))}
+    may_change = {
+        name
+        for name, both in changed.items()
+        if BY_NAME[name].resumable or (BY_NAME[name].is_path and same_paths(*both))
+    }
     if resolved["keep_best_by"] == "bleu":
         may_change.discard("bleu_lines")  # BLEU on other lines could not be compared.
     fixed = {name: both for name, both in changed.items() if name not in may_change}
@@ -216,7 +220,9 @@ def open_run(run_config: RunConfig) -> Run | None:
     config = {**requested, "options": way.recorded(dict(options)), **_origin(options, directory)}
     companion = way.companion(directory, config)
     if is_new:
-        _check_new_run(run_config, directory, devices.is_chief)
+        directory.check_free()
+        if devices.is_chief:
+            print_faults(run_config)
     else:
         check_same_run(directory, config)
         if way.is_complete(directory):
@@ -259,7 +265,8 @@ def _requested(run_config, text):
     """Returns the configuration of a run as its flags ask for it, by name."""
     options = run_config.options
     tags = getattr(text, "tags", ())
-    guide = options["guide"]
+    guide, teachers = options["guide"], options["teacher"]
+    of_teachers = [d.weights_hash() for d in model_directories(teachers)] if teachers else []
     return {
         "model": run_config.model,
         "settings": run_config.settings.beyond(MODEL),
@@ -269,7 +276,7 @@ def _requested(run_config, text):
         **own_code.record(),
         **text.hashes(),
         **({"guide_weights": ModelDirectory(guide).weights_hash()} if guide else {}),
-        **teacher.teacher_weights(options),
+        **({"teacher_weights": ",".join(of_teachers)} if teachers else {}),
         "options": run_config.way.recorded(dict(options)),
     }
 
@@ -295,13 +302,6 @@ def _origin(options, directory):
     names = ("imported",) if options["new_vocabulary"] else ("imported", "languages")
     entries = {name: config[name] for name in names if name in config}
     return {"init_weights": origin.weights_hash(), **entries}
-
-
-def _check_new_run(run_config, directory, is_chief):
-    """Raises `UserError` if a new run cannot begin; the chief prints the faults of its text."""
-    directory.check_free()
-    if is_chief:
-        print_faults(run_config)
 
 
 def check_same_run(directory: ModelDirectory, config: dict[str, Any]) -> None:
@@ -336,16 +336,12 @@ def _tokenizer(directory, config, options, text):
     if directory.exists():
         # The text of a model of several languages has their tags itself.
         return directory.tokenizer(None if options["target_languages"] else ("", ""))
-    tokenizer = of_teacher = None
-    if options["teacher"]:
-        tokenizer = of_teacher = teacher.teacher_tokenizer(options["teacher"])
+    origins = model_directories(options["teacher"]) if options["teacher"] else []
     if options["init_from"] and not options["new_vocabulary"]:
-        origin = ModelDirectory(options["init_from"])
-        tokenizer = origin.tokenizer()
-        if of_teacher:
-            first = model_directories(options["teacher"])[0]
-            check_same_tokenizer(tokenizer, origin, of_teacher, first)
-    tokenizer = tokenizer or text.train_tokenizer(options)
+        origins = [*origins, ModelDirectory(options["init_from"])]
+    tokenizer = origins[0].tokenizer() if origins else text.train_tokenizer(options)
+    for other in origins[1:]:
+        check_same_tokenizer(other.tokenizer(), other, tokenizer, origins[0])
     settings = models.preset_settings(config["model"], **config["settings"])
     if settings.get("tie_embeddings") == "all" and not tokenizer.shared:
         raise UserError(

@@ -10,7 +10,7 @@ import pytest
 
 import nmt_zoo
 from nmt_zoo.command_line.calls import arguments_of
-from nmt_zoo.configuration.options import OPTIONS
+from nmt_zoo.configuration.options import BY_NAME
 from nmt_zoo.data_pipeline.datasets import DATASETS
 from tests.running import ROOT
 from tests.tiny import SMALL
@@ -168,7 +168,7 @@ def test_an_export_is_published(trained):
         (lambda: nmt_zoo.train("ibm1", train_source=["a\nb"]), "no line feed"),
         (lambda: nmt_zoo.import_model("x", "nowhere"), "no such folder, and no name such as"),
         (lambda: nmt_zoo.register(3), "expected a model, way of training"),
-        (lambda: nmt_zoo.register(OPTIONS[0]), "already a training option 'update'"),
+        (lambda: nmt_zoo.register(BY_NAME["update"]), "already a training option 'update'"),
         (lambda: nmt_zoo.register(DATASETS["demo"]), "a dataset needs a name"),
     ],
 )

@@ -19,7 +19,7 @@ from tests.running import train
 from tests.tiny import small_flags
 
 LOSSES = Path(__file__).resolve().parents[1] / "museum" / "losses.json"
-NETWORKS = [name for name in models.preset_names() if ways_of(name)[0] == "gradient"]
+NETWORKS = [name for name in models.PRESETS if ways_of(name)[0] == "gradient"]
 UPDATES, MEAN_OF = 30, 3
 # All other options are those that a model has by default on such a text.
 FLAGS = ["--max_tokens_per_batch=256", "--learning_rate=0.01", "--warmup_steps=5", "--bleu_lines=0"]

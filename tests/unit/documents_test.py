@@ -63,7 +63,7 @@ def test_every_measurement_is_documented_and_the_flags_of_its_commands_exist(pat
 
 
 def test_every_preset_is_in_the_readme_and_among_the_models():
-    for preset in [*models.preset_names(), *models.LANGUAGE_MODELS]:
+    for preset in [*models.PRESETS, *models.LANGUAGE_MODELS]:
         assert f"| `{preset}` |" in TEXTS["README.md"]
         assert f"| `{preset}` |" in TEXTS["docs/models.md"]
 

@@ -4,6 +4,7 @@ import concurrent.futures
 import functools
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from nmt_zoo.common.errors import UserError
@@ -19,28 +20,17 @@ from nmt_zoo.data_pipeline.tokenization.epoch_text import EpochText
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 
 
+@dataclass(eq=False)
 class Epochs:
-    """The corpus and all settings that determine the batches of an epoch, given its number.
+    """The corpus and all settings that determine the batches of an epoch, given its number."""
 
-    `num_workers` of `batching` is the number of batches that the devices of the run take at once;
-    `seed` orders the pairs. `text` encodes the corpus anew for every epoch, with the ids in
-    `folder`; None: every epoch has the ids of `corpus`.
-    """
-
-    def __init__(
-        self,
-        corpus: EncodedCorpus,
-        batching: Batching,
-        seed: int,
-        text: EpochText | None = None,
-        folder: str | None = None,
-    ):
-        self.corpus = corpus
-        self.batching = batching
-        self.seed = seed
-        self.text = text
-        self.folder = folder
-        self._sampled = {}  # Epoch -> `Future` of its corpus.
+    corpus: EncodedCorpus
+    batching: Batching  # Its `num_workers`: batches that the devices of the run take at once.
+    seed: int  # Orders the pairs.
+    # Encodes the corpus anew for every epoch; None: every epoch has the ids of `corpus`.
+    text: EpochText | None = None
+    folder: str | None = None  # Of the ids that `text` makes.
+    _sampled: dict[int, Any] = field(default_factory=dict)  # Epoch -> `Future` of its corpus.
 
     def corpus_of(self, epoch: int) -> EncodedCorpus:
         """Returns the `EncodedCorpus` of an epoch, counted from 0."""

@@ -11,7 +11,6 @@ from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.configuration import recipes
-from nmt_zoo.configuration.options import size_option
 from nmt_zoo.data_pipeline import encoding, mixing, noise
 from nmt_zoo.data_pipeline.documents import SEPARATOR, with_contexts
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide, PairFilter
@@ -215,11 +214,12 @@ class TargetText(NamedTuple):
 
 
 def _trained(source, target, options):
+    size = "max_words" if options["tokenizer"] == "word" else "num_pieces"
     return train_tokenizer(
         options["tokenizer"],
         source,
         target,
-        vocab_size=options[size_option(options["tokenizer"])] or None,
+        vocab_size=options[size] or None,
         min_word_count=options["min_word_count"],
         vocab_file=options["vocab_file"],
         form=options["normalise"],

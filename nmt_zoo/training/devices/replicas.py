@@ -18,7 +18,7 @@ from nmt_zoo.data_pipeline.pipeline import dataset_of
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.weight_files import read_archive, restore
 from nmt_zoo.training.devices.one_device import OneDevice
-from nmt_zoo.training.devices.replicated_update import ReplicaAdam, ReplicatedGradient, Share
+from nmt_zoo.training.devices.replicated_update import ReplicaAdam, ReplicatedStep, Share
 from nmt_zoo.training.stopping import StopRequest
 from nmt_zoo.training.validation.evaluation import Evaluation
 from nmt_zoo.training.ways.base import WayOfTraining
@@ -139,7 +139,8 @@ class Replicas(OneDevice):
             ) from None
 
     def replicate(self, way: Gradient) -> WayOfTraining:
-        return ReplicatedGradient(way, self)
+        way.step = ReplicatedStep(way, self)
+        return way
 
     # For the training loop
 

@@ -13,8 +13,7 @@ import tensorflow as tf
 
 from nmt_zoo.data_pipeline.batching import EpochPlan
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
-from nmt_zoo.training.ways.base import WayOfTraining
-from nmt_zoo.training.ways.gradient.accumulator import Accumulator, mean, summands
+from nmt_zoo.training.ways.gradient.accumulator import mean, summands
 from nmt_zoo.training.ways.gradient.adam import FusedAdam
 from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE
@@ -45,30 +44,22 @@ class ReplicaAdam(FusedAdam):
                 variable.assign_sub(variable * self.weight_decay * rate)
 
 
-class ReplicatedGradient(WayOfTraining):
-    """A `Gradient`, made in the scope of the replicas, that all replicas make together."""
-
-    takes_batches = True
+class ReplicatedStep:
+    """The step of a `Gradient`, made in the scope of the replicas, that they make together."""
 
     def __init__(self, way: Gradient, replicas: Any):
-        self.way = way
+        self.way, self.accumulator = way, way.accumulator
         self.replicas = replicas
-        self.model = way.model
-        self.warmup_steps = way.warmup_steps
-        self.evaluate, self.variables, self.rates = way.evaluate, way.variables, way.rates
-        self.for_validation = way.for_validation
-        self.after_validation = way.after_validation
-        weights = {id(v) for v in self.model.weights}
-        self.seeds = [v for v in self.model.variables if id(v) not in weights]
+        weights = {id(v) for v in way.model.weights}
+        self.seeds = [v for v in way.model.variables if id(v) not in weights]
         if way.token_dropout:
             self.seeds.append(way.token_dropout.seed)
-        self.accumulator = Accumulator(self.model.trainable_variables)
         self._step_alone, self._add, self._step_with_added = self._make_functions()
 
-    def step(self, *shares: Share) -> dict[str, tuple]:
+    def __call__(self, *shares: Any) -> dict[str, tuple]:
         """As `Gradient.step`, on the batches of all replicas.
 
-        `shares` are of this process, one for each global step that is accumulated. Also returns
+        The `Share`s are of this process, one for each global step that is accumulated. Also returns
         `stop` and `late`: numbers of replicas whose process asks to stop, or finds time is over.
         """
         if len(shares) > 1:
@@ -81,7 +72,7 @@ class ReplicatedGradient(WayOfTraining):
         return last(shares[-1].batches, shares[-1].weights, requests)
 
     def _make_functions(self):
-        """Makes the graphs of `step`, as those of `Gradient`."""
+        """Makes the graphs of a step, as those of `Gradient`."""
         find = self.way.gradients
         if self.way.jit_compile:  # XLA cannot compile the sums over replicas.
             find = tf.function(find, jit_compile=True, autograph=False)

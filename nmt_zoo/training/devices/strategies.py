@@ -56,18 +56,18 @@ def _threads_of_replica(kind, num_replicas):
 
     Replicas on one processor are faster if each has cores of its own.
     """
-    is_divided = kind == "mirrored" and num_replicas > 1 and not _gpus()
-    if not is_divided or "TF_NUM_INTRAOP_THREADS" in os.environ:
+    is_divided = kind == "mirrored" and num_replicas > 1
+    if (
+        not is_divided
+        or tf.config.list_physical_devices("GPU")
+        or "TF_NUM_INTRAOP_THREADS" in os.environ
+    ):
         return 0
     return max(num_cores() // num_replicas, 1)
 
 
-def _gpus():
-    return tf.config.list_physical_devices("GPU")
-
-
 def _mirrored(num_replicas):
-    gpus = _gpus()
+    gpus = tf.config.list_physical_devices("GPU")
     if gpus and num_replicas > len(gpus):
         raise UserError(
             f"--num_replicas={num_replicas}: only {len(gpus)} GPUs found; give a smaller number"

@@ -1,15 +1,57 @@
 """Records of a run, in metrics.jsonl, TensorBoard and the progress bar."""
 
+import contextlib
 import math
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import tensorflow as tf
+
+from nmt_zoo.common.errors import UserError
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.training.reports.tensorboard import Board
 from nmt_zoo.training.validation.evaluation import Evaluation, perplexity
 from nmt_zoo.training.ways.base import WayOfTraining
+
+
+class Board:
+    """Writes curves for TensorBoard.
+
+    Each writer makes a new event file in the folder `path`; None writes nothing.
+
+    Raises:
+        UserError: the folder cannot be written; all methods raise this, too.
+    """
+
+    def __init__(self, path: Path | None):
+        self.path = path
+        with self._errors():
+            make = tf.summary.create_file_writer if path else tf.summary.create_noop_writer
+            self._writer = make(*([str(path)] if path else []))
+
+    def scalars(self, values: dict[str, float], step: int) -> None:
+        """Adds a point to the curve of every name -> number."""
+        with self._errors(), self._writer.as_default():
+            for name, value in values.items():
+                tf.summary.scalar(name, value, step=step)
+
+    def close(self) -> None:
+        """Writes everything that is still buffered."""
+        with self._errors():
+            self._writer.close()
+
+    @contextlib.contextmanager
+    def _errors(self):
+        try:
+            yield
+        except tf.errors.OpError as error:
+            reason = re.sub(r"{{.*?}} *| *\[Op:.*", "", error.message.splitlines()[0])
+            raise UserError(
+                f"{self.path}: cannot be written ({reason}); make room, or check the name"
+            ) from None
 
 
 @dataclass(eq=False)

@@ -18,7 +18,7 @@ from nmt_zoo.training.loop.limits import Limits
 from nmt_zoo.training.loop.log import Log
 from nmt_zoo.training.stopping import stop_on_signals
 from nmt_zoo.training.validation.best_weights import ADVICE, BestWeights
-from nmt_zoo.training.validation.evaluation import CRITERIA, Evaluation
+from nmt_zoo.training.validation.evaluation import CRITERIA, Evaluation, is_above_zero
 from nmt_zoo.training.ways.base import WayOfTraining
 
 MAX_BAD_STEPS = 10  # Steps in a row without finite loss and gradient: then, an error.
@@ -277,7 +277,7 @@ class Trainer:
             return "; kept, as the last weights"
         by = self.best.by
         if is_kept or (better and evaluation.figures()[by] == self.best.figures[by]):
-            if evaluation.is_zero(by):
+            if by == "bleu" and not is_above_zero(evaluation.bleu):
                 return ", best so far by perplexity, which decides until BLEU is above 0"
             return ", best so far"
         if better:

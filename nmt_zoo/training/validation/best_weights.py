@@ -1,5 +1,6 @@
 """The best weights of a run."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from nmt_zoo.common.errors import UserError
@@ -13,23 +14,23 @@ ADVICE = (
 )
 
 
+@dataclass(eq=False)
 class BestWeights:
     """Keeps the weights with the best validation score, "perplexity" or "bleu", in best.npz.
 
     The score is read from best.npz itself. Its weights may be an average of checkpoints, or newer
     than any checkpoint, if the run was killed between a validation and the next save.
-
-    Attributes:
-        figures: scores of the weights in best.npz, as `Evaluation.figures`; None: there are none.
-        are_judged: whether the score decides. Otherwise the last weights are the best.
     """
 
-    def __init__(self, directory: ModelDirectory, way: WayOfTraining, by: str):
-        self.directory = directory
-        self.way = way
-        self.by = by
-        self.figures = None
-        self.are_judged = by == "bleu" or way.judged_by_perplexity
+    directory: ModelDirectory
+    way: WayOfTraining
+    by: str  # The score.
+    # Scores of the weights in best.npz, as `Evaluation.figures`; None: there are none.
+    figures: dict[str, Any] | None = None
+
+    def __post_init__(self):
+        # Whether the score decides. Otherwise the last weights are the best.
+        self.are_judged = self.by == "bleu" or self.way.judged_by_perplexity
 
     def find(self) -> bool:
         """Reads the scores of an earlier process; returns whether there is a best.npz."""

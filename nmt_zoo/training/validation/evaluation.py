@@ -67,10 +67,6 @@ class Evaluation(NamedTuple):
         """
         return self.is_finite and (best is None or _rank(self.figures(), by) > _rank(best, by))
 
-    def is_zero(self, by: str) -> bool:
-        """Returns whether perplexity decides in place of BLEU, because BLEU is 0."""
-        return by == "bleu" and not is_above_zero(self.bleu)
-
 
 def is_above_zero(bleu: float | None) -> bool:
     """Returns whether BLEU, or None, would not be printed as 0.00."""

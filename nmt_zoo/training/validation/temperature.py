@@ -10,7 +10,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.decoding.search.groups import in_graph
 from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.models.base import shift_right
-from nmt_zoo.training.validation.length_penalty import LEAST_LINES, MOST_LINES
+from nmt_zoo.training.validation.choices import LEAST_LINES, MOST_LINES
 
 _TEMPERATURES = np.float32(np.exp(np.linspace(np.log(0.4), np.log(2.5), 43)))
 _LINES_AT_ONCE = 16

@@ -12,6 +12,7 @@ from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE, negative_log_
 
 _USEFUL_BLEU = 1.0
 Options = dict[str, Any]  # Name -> value of training options.
+Names = Iterable[str]  # Of training options.
 
 
 class WayOfTraining:
@@ -38,9 +39,7 @@ class WayOfTraining:
     # Before there is a model
 
     @classmethod
-    def check(
-        cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()
-    ) -> None:
+    def check(cls, preset: str, options: Options, given: Options, undecided: Names = ()) -> None:
         """Raises `UserError` if training options contradict each other.
 
         `given` are the options that the user gave; `training.pace` may still lower `undecided`.

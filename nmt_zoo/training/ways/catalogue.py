@@ -1,12 +1,10 @@
 """Lists the ways of training by name, and chooses the one of a model."""
 
-from collections.abc import Iterable
-
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration import rules
 from nmt_zoo.configuration.options import AUTO, OPTIONS
-from nmt_zoo.training.ways.base import Options, WayOfTraining
+from nmt_zoo.training.ways.base import Names, Options, WayOfTraining
 from nmt_zoo.training.ways.counting.counting_update import Counting
 from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
 from nmt_zoo.training.ways.gradient.gradient import Gradient
@@ -29,7 +27,7 @@ def way_of(preset: str, options: Options) -> type[WayOfTraining]:
     """
     name, ways = options["update"], ways_of(preset)
     if name not in ways:
-        others = [other for other in models.preset_names() if name in ways_of(other)]
+        others = [other for other in models.PRESETS if name in ways_of(other)]
         raise UserError(
             f"--update={name}: {preset} is trained by {' or '.join(ways)}; models trained by "
             f"{name}: " + ", ".join(others)
@@ -37,9 +35,7 @@ def way_of(preset: str, options: Options) -> type[WayOfTraining]:
     return WAYS[name]
 
 
-def check_options(
-    preset: str, options: Options, given: Options, undecided: Iterable[str] = ()
-) -> None:
+def check_options(preset: str, options: Options, given: Options, undecided: Names = ()) -> None:
     """Raises `UserError` if training options contradict each other, or suit another way only.
 
     Arguments are as in `WayOfTraining.check`.

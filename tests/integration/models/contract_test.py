@@ -15,8 +15,7 @@ import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.common import own_code
-from nmt_zoo.models.fertility import FertilityModel
-from nmt_zoo.models.ibm import AlignmentModel
+from nmt_zoo.models.ibm import AlignmentModel, FertilityModel
 from nmt_zoo.models.rnn import RecurrentTranslationModel
 from nmt_zoo.models.transformer import Transformer
 from nmt_zoo.models.transformer_simple import SimpleTransformer
@@ -106,7 +105,7 @@ def tiny_cases():
         own_code.load(path)
         return {name: {}}
     seen, cases = [], {}
-    for preset in models.preset_names():
+    for preset in models.PRESETS:
         model_class = models.PRESETS[preset][0]
         if model_class.decoder_class:  # It has none of the methods tested here.
             continue

@@ -28,7 +28,6 @@ def weight_shapes(*sizes, **overrides):
 
 
 def test_every_preset_has_settings_and_a_line_that_says_where_it_is_from():
-    assert models.preset_names() == list(models.PRESETS)
     for name, (model_class, settings, origin) in models.PRESETS.items():
         assert issubclass(model_class, models.TranslationModel), name
         assert settings.keys() <= models.preset_settings(name).keys(), name
@@ -61,7 +60,7 @@ def test_unknown_preset_is_refused_with_the_known_ones(function):
     arguments = (11, 11) if function is models.create else ()
     with pytest.raises(models.SettingError, match="'transformer_huge'") as error:
         function("transformer_huge", *arguments)
-    assert all(name in str(error.value) for name in models.preset_names())
+    assert all(name in str(error.value) for name in models.PRESETS)
 
 
 def test_unknown_setting_is_refused_with_the_known_ones():
@@ -135,7 +134,7 @@ def test_value_out_of_range_is_refused_with_the_range(preset):
             refused(f"{name} .*{expected}.*{value}", preset=preset, **{name: value})
 
 
-@pytest.mark.parametrize("preset", [*models.preset_names(), *models.LANGUAGE_MODELS])
+@pytest.mark.parametrize("preset", [*models.PRESETS, *models.LANGUAGE_MODELS])
 def test_shapes_of_weights_are_those_of_the_model_that_is_made(preset):
     sizes = dict.fromkeys(models.model_class(preset).corpus_sizes, 30)
     small = {name: v for name, v in TINY.items() if name in models.preset_settings(preset)}

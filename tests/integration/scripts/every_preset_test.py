@@ -18,8 +18,7 @@ from nmt_zoo.decoding.alignment.links import read_alignments
 from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.metrics import read_records
-from nmt_zoo.models.fertility import FertilityModel
-from nmt_zoo.models.ibm import AlignmentModel
+from nmt_zoo.models.ibm import AlignmentModel, FertilityModel
 from nmt_zoo.models.rnn import RecurrentTranslationModel
 from nmt_zoo.models.transformer import Transformer
 from nmt_zoo.models.transformer_simple import SimpleTransformer
@@ -73,7 +72,7 @@ def pytest_generate_tests(metafunc):
         return
     presets = [
         pytest.param(name, marks=[] if name in QUICK_PRESETS else pytest.mark.slow)
-        for name in models.preset_names()
+        for name in models.PRESETS
         if not models.model_class(name).decoder_class
     ]
     metafunc.parametrize("trained", presets, indirect=True, scope="module")

@@ -29,8 +29,8 @@ from nmt_zoo.training.loop import limits, log
 from nmt_zoo.training.loop import trainer as loop
 from nmt_zoo.training.loop.ending import Ending
 from nmt_zoo.training.loop.trainer import Trainer
+from nmt_zoo.training.validation.choices import LEAST_LINES, penalty_choice
 from nmt_zoo.training.validation.evaluation import Evaluation, Evaluator, perplexity
-from nmt_zoo.training.validation.length_penalty import LEAST_LINES, penalty_choice
 from nmt_zoo.training.ways.gradient.adam import adam
 from nmt_zoo.training.ways.gradient.gradient import Gradient
 from tests.tiny import SMALL, batches, pairs

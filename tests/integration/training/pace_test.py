@@ -98,7 +98,7 @@ def test_the_nearest_limit_counts():
 
 def test_what_was_chosen_is_said_with_its_reason():
     outlook = Outlook(150, 400, "--max_steps=400")
-    (line,) = pace.report(pace.choose(SMALL, pace.NAMES, outlook), SMALL, outlook)
+    line = pace.report(pace.choose(SMALL, pace.NAMES, outlook), SMALL, outlook)
     assert line == (
         "pace: about 400 updates at most (--max_steps=400), 150 updates an epoch; so "
         "--warmup_steps=100 instead of 1000, --eval_every_steps=50 instead of 500, "

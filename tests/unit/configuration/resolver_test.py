@@ -7,8 +7,18 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration import recipes
 from nmt_zoo.configuration.options import DEFAULTS
 from nmt_zoo.configuration.recipes import TextSize
-from nmt_zoo.configuration.resolver import options_of, options_of_resumed, settings_of
-from nmt_zoo.configuration.settled import BEGUN, DEFAULT, FLAG, MODEL, SIZE, Layer, Settled
+from nmt_zoo.configuration.resolver import (
+    BEGUN,
+    DEFAULT,
+    FLAG,
+    MODEL,
+    SIZE,
+    Layer,
+    Settled,
+    options_of,
+    options_of_resumed,
+    settings_of,
+)
 from nmt_zoo.training.setup import resolve_resumed
 
 
@@ -156,7 +166,7 @@ def test_settings_follow_from_size_and_origin():
 
 
 def test_larger_texts_get_larger_models_and_vocabularies_and_less_dropout():
-    order = models.preset_names()
+    order = [*models.PRESETS]
     before = None
     for tokens in (1, 1000, 60_000, 200_000, 200_001, 10**6, 10**7, 10**8, 10**10):
         preset = recipes.preset("files", tokens, of_words=True)
@@ -197,7 +207,7 @@ def test_the_size_of_a_text_chooses_the_number_of_updates_unless_flags_end_the_r
 
 
 def test_little_time_gets_a_smaller_model_than_much_time_or_none():
-    order = models.preset_names()
+    order = [*models.PRESETS]
     for tokens, smaller, larger in (
         (190_000, 8, 20),
         (1_000_000, 60, 0),

@@ -11,10 +11,10 @@ from nmt_zoo.configuration.options import BY_NAME, DEFAULTS
 from nmt_zoo.configuration.options import OPTIONS as TRAINING_OPTIONS
 from nmt_zoo.configuration.rules import check
 from nmt_zoo.decoding.search.requests import OPTIONS
-from nmt_zoo.models import preset_names
+from nmt_zoo.models import PRESETS
 from nmt_zoo.training.validation.evaluation import CRITERIA
+from nmt_zoo.training.ways.gradient.adam import SCHEDULES
 from nmt_zoo.training.ways.gradient.precision import PRECISIONS
-from nmt_zoo.training.ways.gradient.schedules import SCHEDULES
 
 SCRIPTS = "train", "translate", "align", "compare", "export", "serve", "visualize_attention"
 
@@ -85,7 +85,7 @@ def test_every_default_and_every_recipe_is_in_the_range_of_its_option():
     known = {"schedule": SCHEDULES, "precision": PRECISIONS, "keep_best_by": CRITERIA}
     assert all([*BY_NAME[name].choices] == [*choices] for name, choices in known.items())
     assert recipes.BY_DATASET.keys() == recipes.PRESET_BY_DATASET.keys()
-    for preset in preset_names():
+    for preset in PRESETS:
         for dataset in ("files", *recipes.BY_DATASET):
             for name, value in resolver.options_of(preset, dataset, {}).items():
                 assert BY_NAME[name].takes(value), (preset, dataset, name, value)

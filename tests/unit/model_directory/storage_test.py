@@ -23,7 +23,7 @@ from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.metrics import append_record, keep_records, read_records
 from nmt_zoo.model_directory.weight_files import DamagedError, read_archive, write_archive
 from nmt_zoo.training.devices.replicas import _ReadOnlyDirectory
-from nmt_zoo.training.reports.tensorboard import Board
+from nmt_zoo.training.loop.log import Board
 
 ARRAYS = {
     "model/a": np.arange(60, dtype=np.float32).reshape(5, 12),

@@ -3,7 +3,7 @@
 import numpy as np
 
 from nmt_zoo import models
-from nmt_zoo.models.fertility import MOST
+from nmt_zoo.models.ibm import MOST
 from tests.unit.models.layers_test import close, ids
 
 SOURCE = np.array([[5, 9, 5, 3], [8, 6, 3, 0], [3, 0, 0, 0]], np.int32)

@@ -8,7 +8,6 @@ from nmt_zoo.models.phrases.table_decoder import EVERY
 from nmt_zoo.models.phrases.table_model import PhraseModel
 from nmt_zoo.training.ways.counting import counting
 from nmt_zoo.training.ways.phrases import phrase_table
-from tests.unit.training.expectation_maximisation.textbook import corpus_of
 from tests.unit.training.phrases.extraction_test import linked, random_text
 
 _BOS, _EOS, _SIZE = 2, 3, 9
@@ -134,14 +133,3 @@ def test_unlimited_search_finds_the_best_of_all_segmentations_and_orders():
         found = model.decoder().search([source.tolist()], n_best=5, beam_size=size)[0]
         assert len(found) == min(5, len(expected))
         assert_best(found, dict(expected), model, seed)
-
-
-def test_words_are_translated_by_the_probability_of_a_target_given_its_source():
-    text = corpus_of([([4], [5])] * 2 + [([4], [7])] + [([6], [5])] * 9)
-    links = linked(text, [{(0, 0)}] * 12)
-    table, _ = phrase_table.estimate(text, links, (_SIZE, _SIZE), max_length=1, most=5)
-    settings = {"max_phrase_length": 1, "translations": 5}
-    model = filled_model(PhraseModel, np.random.default_rng(0), text, table, 1, **settings)
-    of_4, of_8 = np.asarray(model.translations(np.array([4, 8])))
-    assert of_4[5] > of_4[7] > 0  # Of their sources, 4 is less likely for 5 than for 7.
-    assert of_8[model.unknown_id] == 1

@@ -111,9 +111,12 @@ def _count(text, vocab_size, order):
     with Progress("counting n-grams", order, "orders", initial=1) as progress:
         for length in range(2, order + 1):
             ends = np.flatnonzero(places >= length - 1)
-            keys, numbers, firsts, counts = number_keys(nodes[ends - 1] * vocab_size + words[ends])
-            shorter = levels[-1]
-            before = np.bincount(nodes[ends[firsts]] - first_node, minlength=shorter.counts.size)
+            keys, numbers, counts = np.unique(
+                nodes[ends - 1] * vocab_size + words[ends], return_inverse=True, return_counts=True
+            )
+            shorter, suffixes = levels[-1], np.empty_like(keys)
+            suffixes[numbers] = nodes[ends] - first_node  # The n-grams without their first words.
+            before = np.bincount(suffixes, minlength=shorter.counts.size)
             levels[-1] = shorter._replace(counts=np.where(before > 0, before, shorter.counts))
             levels.append(_Level(keys, counts))
             first_node += shorter.counts.size
@@ -132,17 +135,3 @@ def _with_starts(text):
     places = (np.arange(words.size) - np.repeat(starts, lengths)).astype(np.int32)
     words[places > 0] = text.ids
     return words, places
-
-
-def number_keys(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Numbers keys; returns (distinct keys, rising; numbers; an index of each; their counts)."""
-    order = np.argsort(keys)
-    keys = keys[order]
-    new = np.ones(keys.size, bool)
-    new[1:] = keys[1:] != keys[:-1]
-    firsts = np.flatnonzero(new)
-    counts = np.diff(firsts, append=keys.size)
-    keys = keys[firsts]
-    numbers = np.empty(order.size, np.int64)
-    numbers[order] = np.cumsum(new) - 1
-    return keys, numbers, order[firsts], counts

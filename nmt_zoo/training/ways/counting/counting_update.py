@@ -1,6 +1,5 @@
 """Training of an n-gram language model: its text is counted before the single step."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -8,7 +7,7 @@ import keras
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import VOCABULARY
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.training.ways.base import Options, WayOfTraining
+from nmt_zoo.training.ways.base import Names, Options, WayOfTraining
 
 
 class Counting(WayOfTraining):
@@ -21,9 +20,7 @@ class Counting(WayOfTraining):
         self.model = model
 
     @classmethod
-    def check(
-        cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()
-    ) -> None:
+    def check(cls, preset: str, options: Options, given: Options, undecided: Names = ()) -> None:
         useless = [f"--{name}" for name in given if name not in VOCABULARY]
         if useless:
             raise UserError(

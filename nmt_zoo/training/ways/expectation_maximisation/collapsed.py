@@ -16,7 +16,7 @@ import numpy as np
 
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import Block, SentencePairs
 
-# Fertilities from this on have one probability. As in `models.fertility`, which is not imported, so
+# Fertilities from this on have one probability. As in `models.ibm`, which is not imported, so
 # that align.py runs without TensorFlow.
 MOST = 4
 _STRENGTH = 1.0  # Pseudo-count of the global fertility distribution in each word's smoothing.

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from nmt_zoo.common.files import same_paths
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.training.validation.evaluation import perplexity
-from nmt_zoo.training.ways.base import Options, WayOfTraining
+from nmt_zoo.training.ways.base import Names, Options, WayOfTraining
 from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText
 from nmt_zoo.training.ways.expectation_maximisation.engine import (
     FERTILITIES,
@@ -88,9 +88,7 @@ class ExpectationMaximisation(WayOfTraining):
             self.engine = EMEngine(text, alpha, smoothing, vocab_sizes=sizes, dtype=np.float64)
 
     @classmethod
-    def check(
-        cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()
-    ) -> None:
+    def check(cls, preset: str, options: Options, given: Options, undecided: Names = ()) -> None:
         has_fertilities = models.model_class(preset).has_fertilities
         if has_fertilities and not options["leave_one_out"]:
             raise UserError(f"--model={preset} needs --leave_one_out, which is its default")
@@ -159,7 +157,7 @@ class ExpectationMaximisation(WayOfTraining):
             engine.set_tables([*engine.tables[:side], values, *engine.tables[side + 1 :]])
 
         def positions():
-            packed = engine.positions[side].pack().ravel()
+            packed = engine.positions[side].pack()
             return np.pad(packed, (0, self._num_positions - packed.size))
 
         def set_positions(values):
@@ -223,7 +221,7 @@ class ExpectationMaximisation(WayOfTraining):
         for side, model in enumerate(self.models):
             model.table.set_probabilities(self.engine.translation(side))
             if self._stage.name not in (MODEL_1.name, MODEL_2.name):
-                model.positions.unpack(self.engine.positions[side].pack())
+                model.positions.set_parameters(*self.engine.positions[side].arrays())
             if ratios:
                 rows = ratios[side][:-1].T  # The last row is for source words that do not occur.
                 table = np.repeat(rows[-1:], model.source_vocab_size, axis=0)

@@ -28,6 +28,7 @@ class JumpsEstimate(PositionEstimate):
     separate weights, by r. Jumps beyond the ends of a table have the weight at its end.
     """
 
+    learned = ("widths", "starts")
     widths: np.ndarray  # [2W + 1] float64, s(d) for d = -W ... W
     starts: np.ndarray  # [W] float64, weights of r = 1 ... W for the first target word
     null_probability: float  # p0, in (0, 1)
@@ -40,13 +41,6 @@ class JumpsEstimate(PositionEstimate):
         distances = np.abs(np.arange(-max_jump, max_jump + 1) - 1)
         widths = np.exp(-distances / 5)
         return cls(widths, widths[max_jump + 1 :], null_probability)
-
-    def pack(self) -> np.ndarray:
-        return np.concatenate([self.widths, self.starts])
-
-    def unpack(self, array: np.ndarray) -> "JumpsEstimate":
-        size = self.widths.size
-        return replace(self, widths=array[:size], starts=array[size : size + self.starts.size])
 
     def transitions(self, num_words: int) -> np.ndarray:
         """Computes P(next source word | last source word), given that the next is not NULL.

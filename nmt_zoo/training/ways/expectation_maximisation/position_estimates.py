@@ -4,7 +4,7 @@ Letters as in `Block`: R rows (target tokens), n source positions, of which the 
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,8 @@ class Expectation(NamedTuple):
 class PositionEstimate:
     """Parameters of a position model, which never change; for layers of `models.layers`."""
 
+    learned: ClassVar[tuple[str, ...]] = ()  # Names of the parameters that `maximise` changes.
+
     @classmethod
     def first(cls, *, sizes: tuple[int, int] = (0, 0), **settings: Any) -> "PositionEstimate":
         """Makes the parameters to begin with, by the settings of an `AlignmentModel`.
@@ -34,13 +36,21 @@ class PositionEstimate:
         """
         return cls()
 
-    def pack(self) -> np.ndarray:
-        """Returns the parameters as one float64 array, for checkpoints and for the layer."""
-        return np.zeros(0)
+    def arrays(self) -> list[np.ndarray]:
+        """Returns the learned parameters, float64, for the layer."""
+        return [np.asarray(getattr(self, name)) for name in self.learned]
 
-    def unpack(self, array: np.ndarray) -> "PositionEstimate":
-        """Returns the parameters at the beginning of a packed array that was made flat."""
-        return self
+    def pack(self) -> np.ndarray:
+        """Returns the learned parameters as one flat float64 array, for checkpoints."""
+        return np.concatenate([np.zeros(0), *map(np.ravel, self.arrays())])
+
+    def unpack(self, packed: np.ndarray) -> "PositionEstimate":
+        """Returns the parameters at the beginning of a packed array."""
+        values, first = {}, 0
+        for name, old in zip(self.learned, self.arrays(), strict=True):
+            values[name] = packed[first : first + old.size].reshape(old.shape)
+            first += old.size
+        return replace(self, **values)
 
     def expect(self, block: Block, translation: np.ndarray) -> Expectation:
         """Makes the expectation step on a block; `translation` is `[R, n]`, t(target | source)."""
@@ -84,18 +94,13 @@ class UniformEstimate(PositionEstimate):
 class PositionTableEstimate(PositionEstimate):
     """Model 2: a free table a(j | i, n), whatever the target length; Brown et al., section 4.2."""
 
+    learned = ("table",)
     table: np.ndarray  # [n - 1, target position, source position] float64; rows of 0 are uniform
 
     @classmethod
     def first(cls, *, sizes: tuple[int, int] = (0, 0), **settings: Any) -> "PositionEstimate":
         heights, lengths = sizes
         return cls(np.zeros([lengths, heights, lengths]))
-
-    def pack(self) -> np.ndarray:
-        return self.table
-
-    def unpack(self, array: np.ndarray) -> "PositionEstimate":
-        return replace(self, table=array[: self.table.size].reshape(self.table.shape))
 
     def expect(self, block: Block, translation: np.ndarray) -> Expectation:
         n = block.source_length
@@ -127,6 +132,7 @@ def _expect_by_table(table, block, translation):
 class SharedEstimate(PositionEstimate):
     """Model 2 with one table of weights for all n: row i, divided by the sum of its first n."""
 
+    learned = ("weights",)
     # [T, n] float64, above 0. Further source positions weigh as much as the last one of their row;
     # further rows are uniform.
     weights: np.ndarray
@@ -134,12 +140,6 @@ class SharedEstimate(PositionEstimate):
     @classmethod
     def first(cls, *, sizes: tuple[int, int] = (0, 0), **settings: Any) -> "PositionEstimate":
         return cls(np.ones(sizes))
-
-    def pack(self) -> np.ndarray:
-        return self.weights
-
-    def unpack(self, array: np.ndarray) -> "PositionEstimate":
-        return replace(self, weights=array[: self.weights.size].reshape(self.weights.shape))
 
     def _table(self, height, n):
         """Returns the priors of n source positions for `height` target positions."""
@@ -189,18 +189,13 @@ class DiagonalEstimate(PositionEstimate):
     exp(-tension |i / m - j / (n - 1)|), i of m target tokens and j of n - 1 words counted from 1.
     """
 
+    learned = ("tension",)
     tension: float = 4.0  # lambda, at least 0; 0 is uniform
     null_probability: float = 0.08  # p0, in (0, 1)
 
     @classmethod
     def first(cls, *, null_probability: float = 0.08, **settings: Any) -> "PositionEstimate":
         return cls(null_probability=null_probability)
-
-    def pack(self) -> np.ndarray:
-        return np.array([self.tension])
-
-    def unpack(self, array: np.ndarray) -> "PositionEstimate":
-        return replace(self, tension=float(array[0]))
 
     def expect(self, block: Block, translation: np.ndarray) -> Expectation:
         num_words = block.source_length - 1

@@ -1,11 +1,99 @@
-"""Adam, with the learning rate schedules of `training.ways.gradient.schedules`."""
+"""Adam, and the learning rate over time."""
 
+import math
 from typing import Any
 
 import keras
 import tensorflow as tf
+from keras import ops
 
-from nmt_zoo.training.ways.gradient.schedules import SCHEDULES, Plateau
+
+class Constant(keras.optimizers.schedules.LearningRateSchedule):
+    """Linear warm-up, then a constant rate: `peak * min(s / w, 1)` at step s = 1, 2, ...
+
+    `warmup_steps` is w, at least 1, which means no warm-up.
+    """
+
+    def __init__(self, peak: float, warmup_steps: int):
+        self.peak = peak
+        self.warmup_steps = warmup_steps
+
+    def __call__(self, step: Any) -> Any:
+        """Returns the learning rate of the update after `step` updates, float32 scalar."""
+        step = ops.cast(step, "float32") + 1.0
+        return self.peak * ops.minimum(step / self.warmup_steps, self._after(step))
+
+    def _after(self, step):
+        """Returns the factor on the peak after warm-up; it is 1 at the last step of warm-up."""
+        return ops.ones_like(step)
+
+
+class InverseSquareRoot(Constant):
+    """Linear warm-up, then decay with the inverse square root of the step.
+
+    Vaswani et al. 2017, equation 3, in terms of the peak: `peak * min(s / w, sqrt(w / s))` at step
+    s = 1, 2, ... The paper's own peak is `(width * warmup_steps) ** -0.5`.
+    """
+
+    def _after(self, step):
+        return ops.sqrt(self.warmup_steps / step)
+
+
+class Linear(Constant):
+    """Linear warm-up, linear decay: `peak * min(s / w, (n + 1 - s) / (n + 1 - w))`.
+
+    The decay ends with update n, `decay_steps`, at least `warmup_steps`; the rate is 0 after it.
+    """
+
+    def __init__(self, peak: float, warmup_steps: int, decay_steps: int):
+        super().__init__(peak, warmup_steps)
+        self.decay_steps = decay_steps
+
+    def _after(self, step):
+        end = self.decay_steps + 1.0
+        return ops.clip((end - step) / (end - self.warmup_steps), 0.0, 1.0)
+
+
+class Cosine(Linear):
+    """Linear warm-up, then half a cosine; Loshchilov and Hutter 2017, equation 5, no restarts.
+
+    `peak * (1 + cos(pi (s - w) / (n + 1 - w))) / 2` at steps s from w to n.
+    """
+
+    def _after(self, step):
+        return (1 - ops.cos(math.pi * super()._after(step))) / 2
+
+
+class Plateau(Constant):
+    """Linear warm-up, then a constant rate, reduced whenever validation stops improving.
+
+    The rate is multiplied by `factor`, in (0, 1), after every `patience` (at least 1) validations
+    without a better one.
+    """
+
+    def __init__(self, peak: float, warmup_steps: int, patience: int = 2, factor: float = 0.5):
+        super().__init__(peak, warmup_steps)
+        self.patience = patience
+        self.factor = factor
+        self.reduction = keras.Variable(1.0, trainable=False, name="reduction")
+        self.variables = {"schedule/reduction": self.reduction}  # For checkpoints.
+
+    def __call__(self, step: Any) -> Any:
+        return super().__call__(step) * self.reduction
+
+    def after_validation(self, evaluations_since_best: int) -> None:
+        """Reduces the rate if due, by the number of validations since the best one."""
+        if evaluations_since_best and evaluations_since_best % self.patience == 0:
+            self.reduction.assign(self.reduction * self.factor)
+
+
+SCHEDULES = {
+    "inverse_sqrt": InverseSquareRoot,
+    "constant": Constant,
+    "linear": Linear,
+    "cosine": Cosine,
+    "plateau": Plateau,
+}
 
 
 def adam(

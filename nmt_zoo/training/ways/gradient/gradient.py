@@ -1,6 +1,5 @@
 """Training by gradient."""
 
-from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import BY_NAME
 from nmt_zoo.model_directory.directory import training_arrays
 from nmt_zoo.models import shift_right
-from nmt_zoo.training.ways.base import Options, WayOfTraining
+from nmt_zoo.training.ways.base import Names, Options, WayOfTraining
 from nmt_zoo.training.ways.gradient.accumulator import Accumulator, mean, summands
 from nmt_zoo.training.ways.gradient.adam import adam
 from nmt_zoo.training.ways.gradient.guided_alignment import Guide
@@ -21,8 +20,6 @@ from nmt_zoo.training.ways.gradient.losses import (
     BATCH_SIGNATURE,
     Wanted,
     negative_log_likelihood,
-    projected_losses,
-    smoothed_cross_entropy,
 )
 from nmt_zoo.training.ways.gradient.moving_average import MovingAverage
 from nmt_zoo.training.ways.gradient.precision import LossScale
@@ -84,9 +81,7 @@ class Gradient(WayOfTraining):
     warmup_steps: int = 0  # Updates during which the learning rate rises.
 
     @classmethod
-    def check(
-        cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()
-    ) -> None:
+    def check(cls, preset: str, options: Options, given: Options, undecided: Names = ()) -> None:
         if models.model_class(preset).predicts == "scores":
             for name in filter(given.get, _NOT_WITH_SCORES):
                 raise UserError(
@@ -155,7 +150,7 @@ class Gradient(WayOfTraining):
     def variables(self) -> dict[str, Any]:
         variables = training_arrays(self.model, self.optimizer)
         for part in (self.loss_scale, self.average, self.plateau, self.token_dropout):
-            variables.update(part.variables() if part else {})
+            variables |= part.variables if part else {}
         return variables
 
     def rates(self) -> dict[str, float]:
@@ -217,7 +212,7 @@ class Gradient(WayOfTraining):
         loss and nll, number of tokens.
         """
         with tf.GradientTape() as tape:
-            loss, nll, tokens = self._losses(batch, training=True)
+            loss, nll, tokens = self._losses(batch)
             # A batch padded to a fixed shape may have rows that are only padding.
             is_sentence = batch["target_ids"][:, 0] != self.model.pad_id
             sentences = tf.reduce_sum(tf.cast(is_sentence, tf.float32))
@@ -259,13 +254,7 @@ class Gradient(WayOfTraining):
         if self.average:
             self.average.follow(self.optimizer.iterations)
 
-    @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
-    def evaluate(self, batch: dict[str, tf.Tensor]) -> dict[str, tuple]:
-        """Returns the losses of `step`, without dropout and without an update."""
-        loss, nll, tokens = self._losses(batch, training=False)
-        return {"loss": (loss, tokens), "nll": (nll, tokens)}
-
-    def _losses(self, batch, training):
+    def _losses(self, batch):
         """Returns (loss, nll, tokens) of a batch, summed over its real target tokens."""
         if self.model.predicts == "scores":
             nll, tokens = negative_log_likelihood(self.model, batch)
@@ -277,32 +266,21 @@ class Gradient(WayOfTraining):
         }
         counts_padding = self.smoothing_over == "vocabulary"
         wanted = Wanted(target_ids, self.model.pad_id, self.label_smoothing, counts_padding)
-        if not training:
-            outputs, weights, _ = self._outputs(inputs, training=False)
-            if weights and counts_padding:
-                return projected_losses(outputs, weights, wanted)
-            return smoothed_cross_entropy(self._logits(outputs, weights), wanted)
         taught = self.teacher and self.teacher.predict(inputs)
         if self.token_dropout:
             inputs = self.token_dropout(inputs)
-        outputs, weights, attention = self._outputs(inputs, training=True)
-        if counts_padding:
-            loss, nll, tokens = training_losses(outputs, weights, wanted, taught)
-        else:
-            loss, nll, tokens = smoothed_cross_entropy(self._logits(outputs, weights), wanted)
+        outputs, weights, attention = self._outputs(inputs)
+        loss, nll, tokens = training_losses(outputs, weights, wanted, taught)
         if attention is not None:
             loss += self.guide.loss(attention, batch)
         return loss, nll, tokens
 
-    def _logits(self, outputs, weights):
-        return outputs if weights is None else self.model.logits(outputs, weights)
-
-    def _outputs(self, inputs, training):
+    def _outputs(self, inputs):
         """Returns (logits, None, None), or (features, output weights, attention to be guided)."""
         if self.model.predicts == "logits":
-            return self.model(inputs, training=training), None, None
-        if self.guide and training:
+            return self.model(inputs, training=True), None, None
+        if self.guide:
             features, attention = self.model.features_and_alignment(inputs, training=True)
         else:
-            features, attention = self.model.features(inputs, training=training), None
+            features, attention = self.model.features(inputs, training=True), None
         return features, self.model.output_weights(), attention

@@ -26,8 +26,8 @@ class Guide:
     def loss(self, attention: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """Computes the weighted sum of the cross-entropy over the real target tokens of a batch.
 
-        `attention` is `[P * B, T, S]` float32 of P passes over the batch; their mean counts. The
-        batch is `{"source_ids": [B, S], "target_ids": [B, T]}` int32.
+        `attention` is `[B, T, S]` float32. The batch is `{"source_ids": [B, S],
+        "target_ids": [B, T]}` int32.
         """
         source_ids, target_ids = batch["source_ids"], batch["target_ids"]
         alignment = tf.stop_gradient(self.model.align(source_ids, target_ids))
@@ -38,9 +38,8 @@ class Guide:
 def cross_entropy(attention: tf.Tensor, alignment: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
     """Sums the cross-entropy of attention under an alignment over real target tokens.
 
-    `attention` is as `Guide.loss`; rows of `alignment`, `[B, T, S]` float32, sum to 1; `real` is
-    `[B, T]` float32, 1 at real target tokens, else 0.
+    Rows of `attention` and `alignment`, `[B, T, S]` float32, sum to 1; `real` is `[B, T]` float32,
+    1 at real target tokens, else 0.
     """
-    passes = tf.reshape(attention, [-1, *tf.unstack(tf.shape(alignment))])
-    nll = -tf.reduce_sum(alignment * tf.math.log(tf.maximum(passes, _LEAST)), axis=-1)
-    return tf.reduce_sum(tf.reduce_mean(nll, axis=0) * real)
+    nll = -tf.reduce_sum(alignment * tf.math.log(tf.maximum(attention, _LEAST)), axis=-1)
+    return tf.reduce_sum(nll * real)

@@ -6,9 +6,12 @@ ignored.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+
+from nmt_zoo.models import shift_right
 
 # The loss, the negative log-likelihood, and the number of tokens: float32 scalars.
 Losses = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
@@ -68,74 +71,77 @@ def _losses_of(logits, target_ids, label_smoothing):
 
 
 def negative_log_likelihood(model: Any, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns (sum over real target tokens, number of real target tokens), float32 scalars."""
-    real = batch["target_ids"] != model.pad_id
-    scores = tf.where(real, model.score(batch["source_ids"], batch["target_ids"]), 0.0)
-    return -tf.reduce_sum(scores), tf.reduce_sum(tf.cast(real, tf.float32))
+    """Returns (sum over real target tokens, number of real target tokens), float32 scalars.
+
+    The logits of a model with features are computed for some tokens at a time, without a gradient.
+    """
+    source_ids, target_ids = batch["source_ids"], batch["target_ids"]
+    real = target_ids != model.pad_id
+    tokens = tf.reduce_sum(tf.cast(real, tf.float32))
+    if model.predicts != "features":
+        scores = tf.where(real, model.score(source_ids, target_ids), 0.0)
+        return -tf.reduce_sum(scores), tokens
+    inputs = {"source_ids": source_ids, "target_in_ids": shift_right(target_ids, model.bos_id)}
+    features, weights = model.features(inputs, training=False), model.output_weights()
+    groups = groups_of(tf.size(target_ids), weights[0].shape[1])
+
+    def group(of_tokens):
+        features, target_ids, real = of_tokens
+        _, nll = _losses_of(logits_of(features, *weights), target_ids, 0.0)
+        return tf.reduce_sum(tf.where(real, nll, 0.0))
+
+    of_groups = tf.map_fn(
+        group,
+        [in_groups(x, groups) for x in (features, target_ids, real)],
+        fn_output_signature=tf.float32,
+        parallel_iterations=1,  # Only one group's logits in memory.
+    )
+    return tf.reduce_sum(of_groups), tokens
 
 
 def projected_cross_entropy(features: tf.Tensor, weights: Sequence, wanted: Wanted) -> Losses:
-    """As `smoothed_cross_entropy` for logits `features kernel + bias`, never all stored at once.
+    """As `smoothed_cross_entropy` for logits `features kernel + bias`, see `projected`."""
+    return projected(partial(_grouped, wanted.label_smoothing), features, weights, wanted)
+
+
+def projected(
+    compute: Callable, features: tf.Tensor, weights: Sequence, wanted: Wanted, *others: tf.Tensor
+) -> Losses:
+    """Computes the loss of logits `features kernel + bias`, which are never all stored at once.
 
     Tokens are processed in groups. The gradient of a group is computed while its predictions p are
     in memory: it is p - q for the smoothed distribution q. Automatic differentiation would store
     several arrays as large as the logits of a batch. In a small model with a large vocabulary, that
     takes most of the memory and half of the time.
 
-    `features` are `[B, T, D]`, `weights` are (kernel `[D, V]`, bias `[V]` or None).
+    Args:
+        compute: function of the weights without None, and of features, target ids, mask and
+            `others` in groups, see `in_groups`; returns ((loss, nll), gradients of the loss by
+            features `[groups, tokens, D]` and by the weights).
+        features: `[B, T, D]`.
+        weights: (kernel `[D, V]`, bias `[V]` or None).
+        wanted: what the logits should predict.
+        others: `[B, T, ...]`; each counts as many numbers a token as the logits.
     """
-    target_ids, mask = wanted.target_ids, wanted.mask
-    groups = groups_of(tf.size(target_ids), weights[0].shape[1])
-
-    def compute(features, *weights):
-        of_tokens = (in_groups(x, groups) for x in (features, target_ids, mask))
-        sums, of_features, of_weights = _grouped(*of_tokens, weights, wanted.label_smoothing)
-        of_features = tf.reshape(of_features, [-1, features.shape[-1]])[: tf.size(target_ids)]
-        return sums, [tf.reshape(of_features, tf.shape(features)), *of_weights]
-
-    weights = [x for x in weights if x is not None]
-    return *with_gradients(compute, features, *weights), tf.reduce_sum(mask)
-
-
-def with_gradients(compute: Callable, *inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns (loss, nll) of a function that computes a loss and its gradients at the same time.
-
-    `compute(*inputs)` returns ((loss, nll), gradients of the loss by each input). The loss that is
-    returned has these gradients, and nll has none.
-    """
+    count = tf.size(wanted.target_ids)
+    groups = groups_of((1 + len(others)) * count, weights[0].shape[1])
 
     @tf.custom_gradient
-    def losses(*inputs):
-        sums, gradients = compute(*inputs)
+    def losses(features, *weights):
+        arrays = features, wanted.target_ids, wanted.mask, *others
+        in_order = (in_groups(x, groups) for x in arrays)
+        sums, of_features, of_weights = compute(weights, *in_order)
+        of_features = tf.reshape(of_features, [-1, features.shape[-1]])[:count]
+        gradients = [tf.reshape(of_features, tf.shape(features)), *of_weights]
 
         def gradient(of_loss, _):
-            sides = zip(gradients, inputs, strict=True)
+            sides = zip(gradients, (features, *weights), strict=True)
             return [tf.cast(of_loss * g, x.dtype) for g, x in sides]
 
         return sums, gradient
 
-    loss, nll = losses(*inputs)
-    return loss, tf.stop_gradient(nll)
-
-
-def projected_losses(features: tf.Tensor, weights: Sequence, wanted: Wanted) -> Losses:
-    """Computes what `projected_cross_entropy` does, without a gradient, also group by group."""
-    target_ids, mask = wanted.target_ids, wanted.mask
-    groups = groups_of(tf.size(target_ids), weights[0].shape[1])
-
-    def group(of_tokens):
-        features, target_ids, mask = of_tokens
-        losses = _losses_of(logits_of(features, *weights), target_ids, wanted.label_smoothing)
-        return tf.stack([tf.reduce_sum(loss * mask) for loss in losses])
-
-    of_groups = tf.map_fn(
-        group,
-        [in_groups(x, groups) for x in (features, target_ids, mask)],
-        fn_output_signature=tf.TensorSpec([2], tf.float32),
-        parallel_iterations=1,  # Only one group's logits in memory.
-    )
-    loss, nll = tf.unstack(tf.reduce_sum(of_groups, axis=0))
-    return loss, nll, tf.reduce_sum(mask)
+    loss, nll = losses(features, *(x for x in weights if x is not None))
+    return loss, tf.stop_gradient(nll), tf.reduce_sum(wanted.mask)
 
 
 def logits_of(features: tf.Tensor, kernel: Any, bias: Any = None) -> tf.Tensor:
@@ -216,7 +222,7 @@ def over_groups(
     return values.stack(), of_features.stack(), list(of_weights)
 
 
-def _grouped(features, target_ids, mask, weights, label_smoothing):
+def _grouped(label_smoothing, weights, features, target_ids, mask):
     """Computes both losses over all groups, and the gradients of the smoothed loss.
 
     The gradient of a token's loss by its logits is p - q. q has only two different values and is

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 import tensorflow as tf
 
@@ -19,10 +18,8 @@ class MovingAverage:
         self.weights = weights
         self.decay = decay
         self.averages = [tf.Variable(w.numpy(), trainable=False) for w in weights]
-
-    def variables(self) -> dict[str, Any]:
-        """Returns name -> variable, for the checkpoint."""
-        return {f"average/{index:04d}": a for index, a in enumerate(self.averages)}
+        # For checkpoints.
+        self.variables = {f"average/{index:04d}": a for index, a in enumerate(self.averages)}
 
     def follow(self, updates: tf.Tensor) -> None:
         """Updates the average; `updates` is a scalar, the number of updates of the weights."""

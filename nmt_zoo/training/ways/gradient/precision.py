@@ -5,8 +5,6 @@ nothing else. In float16 small gradients would become 0, so the loss is scaled u
 are computed.
 """
 
-from typing import Any
-
 import tensorflow as tf
 
 # Name of a precision -> dtype policy of Keras.
@@ -28,10 +26,11 @@ class LossScale:
         self.scale = tf.Variable(first, trainable=False)
         self.finite_updates = tf.Variable(0, trainable=False)  # Since the scale changed.
         self.double_every = double_every
-
-    def variables(self) -> dict[str, Any]:
-        """Returns name -> variable, for the checkpoint."""
-        return {"loss_scale/scale": self.scale, "loss_scale/updates": self.finite_updates}
+        # For checkpoints.
+        self.variables = {
+            "loss_scale/scale": self.scale,
+            "loss_scale/updates": self.finite_updates,
+        }
 
     def adapt(self, is_finite: tf.Tensor, loss: tf.Tensor) -> tf.Tensor:
         """Sets the next update's scale, by whether loss and gradient of this update are finite.

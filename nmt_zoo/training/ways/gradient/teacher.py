@@ -12,27 +12,23 @@ cross-entropy of `training.ways.gradient.losses`.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import keras
 import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import VOCABULARY
 from nmt_zoo.data_pipeline.noise import NONE
-from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
-from nmt_zoo.model_directory.combined_models import check_same_tokenizer, load_models, require_steps
+from nmt_zoo.model_directory.combined_models import load_models, require_steps
 from nmt_zoo.model_directory.directory import model_directories
 from nmt_zoo.training import fine_tuning
 from nmt_zoo.training.ways.gradient.losses import (
     Losses,
     Wanted,
-    groups_of,
-    in_groups,
     log_sums_of,
     logits_of,
     over_groups,
+    projected,
     projected_cross_entropy,
     smoothed_cross_entropy,
-    with_gradients,
 )
 
 
@@ -44,15 +40,11 @@ class Taught(NamedTuple):
     log_probs: Callable  # of outputs [..., D]; returns log-probabilities [..., V] float32
 
 
-class Teacher:
-    """A trained model from which another one learns; it is never changed.
+class Teacher(NamedTuple):
+    """A trained model from which another one learns; it is never changed."""
 
-    It has the vocabularies of the model in training; `weight` is as `Taught`.
-    """
-
-    def __init__(self, model: keras.Model, weight: float):
-        self.model = model
-        self.weight = weight
+    model: Any  # with the vocabularies of the model in training
+    weight: float  # as of `Taught`
 
     def predict(self, inputs: dict[str, tf.Tensor]) -> Taught:
         """Predicts all tokens of a batch, without dropout.
@@ -76,6 +68,8 @@ def training_losses(
     `outputs` are logits `[B, T, V]` if `weights` is None. Otherwise they are features `[B, T, D]`,
     and `weights` is (kernel, bias or None).
     """
+    if weights and not wanted.counts_padding:
+        outputs, weights = logits_of(outputs, *weights), None
     if weights and taught:
         return projected_distilled_cross_entropy(outputs, weights, wanted, taught)
     if weights:
@@ -87,42 +81,25 @@ def training_losses(
 
 def distilled_cross_entropy(logits: tf.Tensor, wanted: Wanted, taught: Taught) -> Losses:
     """Computes the loss of logits `[B, T, V]` float32, as `losses.smoothed_cross_entropy`."""
-    mask, token_loss = wanted.mask, _token_loss(wanted.label_smoothing, taught)
-
-    def compute(logits):
-        arrays = logits, wanted.target_ids, taught.outputs
-        (loss, nll), of_logits = token_loss(*(tf.reshape(x, [-1, *x.shape[2:]]) for x in arrays))
-        real = tf.reshape(mask, [-1])
-        sums = tf.reduce_sum(loss * real), tf.reduce_sum(nll * real)
-        return sums, [tf.reshape(of_logits * real[:, None], tf.shape(logits))]
-
-    return *with_gradients(compute, logits), tf.reduce_sum(mask)
+    loss, nll, tokens = smoothed_cross_entropy(logits, wanted)
+    t = tf.stop_gradient(taught.log_probs(taught.outputs))
+    divergence = tf.reduce_sum(tf.exp(t) * (t - tf.nn.log_softmax(logits)), axis=-1)
+    of_teacher = tf.reduce_sum(divergence * wanted.mask)
+    return (1 - taught.weight) * loss + taught.weight * of_teacher, nll, tokens
 
 
 def projected_distilled_cross_entropy(
     features: tf.Tensor, weights: Sequence, wanted: Wanted, taught: Taught
 ) -> Losses:
-    """As `distilled_cross_entropy` for logits `features kernel + bias`, never all stored at once.
-
-    As in `losses.projected_cross_entropy`, tokens are processed in groups, and the gradient of a
-    group is computed while its logits are in memory. `features` are `[B, T, D]`, `weights` are
-    (kernel `[D, V]`, bias `[V]` or None).
-    """
-    target_ids, mask = wanted.target_ids, wanted.mask
-    count = tf.size(target_ids)
-    groups = groups_of(2 * count, weights[0].shape[1])
+    """As `distilled_cross_entropy` for logits `features kernel + bias`, see `losses.projected`."""
     token_loss = _token_loss(wanted.label_smoothing, taught)
 
-    def compute(features, *weights):
-        arrays = features, mask, target_ids, taught.outputs
-        rows, real, *others = (in_groups(x, groups) for x in arrays)
-        values, of_rows, of_weights = over_groups(token_loss, rows, real, weights, others)
-        of_rows = tf.reshape(of_rows, [-1, features.shape[-1]])[:count]
-        loss, nll = tf.unstack(tf.reduce_sum(values * real[:, None], axis=[0, 2]))
-        return (loss, nll), [tf.reshape(of_rows, tf.shape(features)), *of_weights]
+    def compute(weights, features, target_ids, mask, outputs):
+        others = target_ids, outputs
+        values, *gradients = over_groups(token_loss, features, mask, weights, others)
+        return tf.unstack(tf.reduce_sum(values * mask[:, None], axis=[0, 2])), *gradients
 
-    weights = [x for x in weights if x is not None]
-    return *with_gradients(compute, features, *weights), tf.reduce_sum(mask)
+    return projected(compute, features, weights, wanted, taught.outputs)
 
 
 def _token_loss(label_smoothing, taught):
@@ -179,24 +156,3 @@ def vocabulary_options(teacher: str, user_options: dict[str, Any]) -> dict[str, 
             f"{', '.join(changed)}; leave these flags out"
         )
     return {**options, "noise": config["options"].get("noise", NONE)}
-
-
-def teacher_tokenizer(teacher: str) -> Tokenizer:
-    """Returns the `Tokenizer` of a teacher's models; raises `UserError` if they differ in it."""
-    first, *others = model_directories(teacher)
-    tokenizer = first.tokenizer()
-    for other in others:
-        check_same_tokenizer(other.tokenizer(), other, tokenizer, first)
-    return tokenizer
-
-
-def teacher_weights(options: dict[str, Any]) -> dict[str, str]:
-    """Returns the entry of config.json by which a resumed run recognises its teacher.
-
-    Raises:
-        UserError: a model of the teacher has no weights.
-    """
-    if not options["teacher"]:
-        return {}
-    directories = model_directories(options["teacher"])
-    return {"teacher_weights": ",".join(directory.weights_hash() for directory in directories)}

@@ -5,8 +5,6 @@ the embeddings of random words to 0 on either side. Here they get the embedding 
 trained by this. On the target side, only the decoder's input changes: the tokens to predict stay.
 """
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
@@ -23,10 +21,7 @@ class TokenDropout:
         self.rate = rate
         self._generator = keras.random.SeedGenerator()
         self.seed = self._generator.state
-
-    def variables(self) -> dict[str, Any]:
-        """Returns name -> variable, for the checkpoint."""
-        return {"token_dropout/seed": self.seed}
+        self.variables = {"token_dropout/seed": self.seed}  # For checkpoints.
 
     def __call__(self, inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns `{"source_ids": [B, S], "target_in_ids": [B, T]}` int32 with tokens replaced."""

@@ -14,7 +14,6 @@ from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.models.phrases.arrays import joined
 from nmt_zoo.models.phrases.sentence_options import LONGEST, NOTHING
-from nmt_zoo.training.ways.counting.counting import number_keys
 from nmt_zoo.training.ways.expectation_maximisation.corpus_links import CorpusLinks
 
 MONOTONE, SWAP, DISCONTINUOUS = range(3)  # Orientations of a phrase, as columns of tables.
@@ -273,7 +272,8 @@ def lexical_weights(corpus: EncodedCorpus, text: LinkedText) -> tuple[np.ndarray
     ):
         words, other_words = corpus[side].ids.astype(np.int64), corpus[1 - side].ids
         size = int(words.max(initial=0)) + 1
-        _, numbers, _, num_equal = number_keys(other_words[others] * size + words[positions])
+        keys = other_words[others] * size + words[positions]
+        _, numbers, num_equal = np.unique(keys, return_inverse=True, return_counts=True)
         totals = np.bincount(other_words[others])
         weights = num_equal[numbers] / totals[other_words[others]]
         num_links = np.bincount(positions, minlength=words.size)

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
-from nmt_zoo.models.phrases.arrays import best_of_each, ranges
+from nmt_zoo.models.phrases.arrays import best_of_each
 from nmt_zoo.models.phrases.sentence_options import LONGEST, NO_KEY, NOTHING, PhraseTable
-from nmt_zoo.training.ways.counting.counting import estimate_discounts, number_keys
+from nmt_zoo.training.ways.counting.counting import estimate_discounts
 from nmt_zoo.training.ways.phrases.extraction import (
     LinkedText,
     add_up,
@@ -52,7 +52,8 @@ def number_phrases(side: EncodedSide, vocab_size: int, max_length: int) -> tuple
     for length in range(2, max_length + 1):
         starts = np.flatnonzero(left >= length)
         before = phrases[length - 2, starts].astype(np.int64)
-        keys, numbers, *_ = number_keys(before * vocab_size + ids[starts + length - 1])
+        keys = before * vocab_size + ids[starts + length - 1]
+        keys, numbers = np.unique(keys, return_inverse=True)
         phrases[length - 1, starts] = firsts[-1] + numbers
         firsts.append(firsts[-1] + keys.size)
     return firsts, phrases
@@ -92,27 +93,17 @@ def estimate(
     ends = pairs.keys // num_targets, pairs.keys % num_targets
     scores = scores_of(pairs, ends)
     best = best_of_each(ends[0], scores.sum(axis=1), most)
-    best = best[np.lexsort((-scores[best].sum(axis=1), ends[0][best]))]
     lengths = [
         np.searchsorted(of_side, numbers[best], side="right")
         for of_side, numbers in zip(firsts, ends, strict=True)
     ]
     starts = pairs.starts[best].astype(np.int64)
     positions = list(map(positions_of, starts.T, lengths))
-    words = np.where(positions[0] >= 0, corpus.source.ids[positions[0]], NOTHING)
-    source_keys, nodes = source_nodes(words, vocab_sizes[0])
-    num_pairs = np.bincount(nodes, minlength=vocab_sizes[0] + source_keys.size - 1)
-    table = PhraseTable(
-        *vocab_sizes,
-        source_keys,
-        np.append(0, np.cumsum(num_pairs)).astype(np.int32),
-        np.append(0, np.cumsum(lengths[1])).astype(np.int32),
-        corpus.target.ids[ranges(starts[:, 1], lengths[1])].astype(np.int32),
-        scores[best].astype(np.float32),
-        _orientation_scores(pairs, best),
-        inner_links(text, *positions),
-    )
-    return table, pairs.keys.size
+    words = [
+        np.where(at >= 0, side.ids[at], NOTHING) for side, at in zip(corpus, positions, strict=True)
+    ]
+    of_pairs = scores[best], _orientation_scores(pairs, best), inner_links(text, *positions)
+    return table_of(*words, *of_pairs, vocab_sizes), pairs.keys.size
 
 
 def _count(text, begin, *, phrases, num_targets, sums, most):
@@ -147,6 +138,35 @@ def _count(text, begin, *, phrases, num_targets, sums, most):
     return add_up([occurrences])
 
 
+def table_of(
+    source: np.ndarray,
+    target: np.ndarray,
+    scores: np.ndarray,
+    reordering: np.ndarray,
+    links: np.ndarray,
+    vocab_sizes: tuple[int, int],
+) -> PhraseTable:
+    """Makes the table of P pairs in any order; the last three arrays are as of `PhraseTable`.
+
+    `source` and `target` are `[P, LONGEST]`: symbols, those of the source below the first of the
+    `vocab_sizes`, then `NOTHING`.
+    """
+    source_keys, nodes = source_nodes(source, vocab_sizes[0])
+    order = np.lexsort((-scores.sum(axis=1), nodes))
+    num_pairs = np.bincount(nodes, minlength=vocab_sizes[0] + source_keys.size - 1)
+    target = target[order]
+    ends = np.cumsum(num_pairs), np.cumsum((target != NOTHING).sum(axis=1))
+    return PhraseTable(
+        *vocab_sizes,
+        source_keys,
+        *(np.append(0, of_kind).astype(np.int32) for of_kind in ends),
+        target[target != NOTHING].astype(np.int32),
+        scores[order].astype(np.float32),
+        reordering[order],
+        links[order],
+    )
+
+
 def source_nodes(symbols: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Numbers the source sides of P pairs as the nodes of a `PhraseTable`.
 
@@ -157,7 +177,8 @@ def source_nodes(symbols: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray
     nodes, keys, num_nodes = symbols[:, 0].copy(), [], size
     for column in range(1, LONGEST):
         rows = np.flatnonzero(symbols[:, column] >= 0)
-        new, numbers, *_ = number_keys(nodes[rows] * size + symbols[rows, column])
+        new = nodes[rows] * size + symbols[rows, column]
+        new, numbers = np.unique(new, return_inverse=True)
         nodes[rows] = num_nodes + numbers
         keys.append(new)
         num_nodes += new.size

@@ -11,7 +11,6 @@ import numpy as np
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.models.phrases.arrays import best_of_each, mixed
 from nmt_zoo.models.phrases.sentence_options import LONGEST, NOTHING, PhraseTable
-from nmt_zoo.training.ways.counting.counting import number_keys
 from nmt_zoo.training.ways.phrases.extraction import (
     LinkedText,
     add_up,
@@ -22,7 +21,7 @@ from nmt_zoo.training.ways.phrases.extraction import (
     positions_of,
     smallest_targets,
 )
-from nmt_zoo.training.ways.phrases.phrase_table import scores_of, source_nodes
+from nmt_zoo.training.ways.phrases.phrase_table import scores_of, table_of
 
 MOST_SYMBOLS = 5  # Words and gaps of a source side with gaps.
 _SHORTEST_GAP = 2  # Source words; as in Chiang 2005, section 3.
@@ -58,28 +57,15 @@ def estimate(
     Source nodes are of symbols below V + 1, of which V is a gap; target words V and V + 1 are gaps.
     """
     rules = count_rules(corpus, text, vocab_sizes, max_length)
-    ends = [number_keys(mixed(side.T).view(np.int64))[1] for side in (rules.source, rules.target)]
+    hashes = mixed(rules.source.T), mixed(rules.target.T)
+    ends = [np.unique(of_side, return_inverse=True)[1] for of_side in hashes]
     scores = scores_of(rules, ends).astype(np.float32)
     is_plain = (rules.source != vocab_sizes[0]).all(axis=1)
     best = np.flatnonzero(is_plain | (rules.counts >= _LEAST_COUNT))
     best = best[best_of_each(ends[0][best], scores[best].sum(axis=1), most)]
-    source_keys, nodes = source_nodes(rules.source[best], vocab_sizes[0] + 1)
-    order = np.lexsort((-scores[best].sum(axis=1), nodes))
-    best, nodes = best[order], nodes[order]
-    target = rules.target[best]
-    num_rules = np.bincount(nodes, minlength=vocab_sizes[0] + source_keys.size)
-    table = PhraseTable(
-        vocab_sizes[0] + 1,
-        vocab_sizes[1],
-        source_keys,
-        np.append(0, np.cumsum(num_rules)).astype(np.int32),
-        np.append(0, np.cumsum((target != NOTHING).sum(axis=1))).astype(np.int32),
-        target[target != NOTHING],
-        scores[best],
-        np.zeros((best.size, 0), np.float32),
-        rules.links[best],
-    )
-    return table, rules.keys.size
+    reordering = np.zeros((best.size, 0), np.float32)
+    arrays = rules.source[best], rules.target[best], scores[best], reordering, rules.links[best]
+    return table_of(*arrays, (vocab_sizes[0] + 1, vocab_sizes[1])), rules.keys.size
 
 
 def count_rules(

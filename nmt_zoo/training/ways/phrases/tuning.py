@@ -48,15 +48,20 @@ def match_counts(words: Sequence, reference: Sequence[collections.Counter]) -> l
     return [*matches, *totals, len(words), reference[0].total()]
 
 
-def bleu(counts: np.ndarray) -> np.ndarray:
+def bleu(counts: np.ndarray, added: int = 0) -> np.ndarray:
     """Computes BLEU, 0 to 1, from sums of counts: `[..., 10]` -> `[...]` float64.
 
-    As Papineni et al. 2002; an order without matches counts as a tenth of a match.
+    As Papineni et al. 2002; an order without matches counts as a tenth of a match. For single
+    sentences, 1 is `added` to every count, also to the length of the reference, without which short
+    translations would be preferred: Nakov, Guzman and Vogel 2012, "Optimizing for Sentence-Level
+    BLEU+1 Yields Short Translations".
     """
     counts = np.asarray(counts, np.float64)
-    matches, totals = counts[..., :_ORDERS], counts[..., _ORDERS : 2 * _ORDERS]
+    matches, totals = counts[..., :_ORDERS] + added, counts[..., _ORDERS : 2 * _ORDERS] + added
     logs = np.log(np.maximum(matches, 0.1) / np.maximum(totals, 1)).mean(axis=-1)
-    brevity = np.minimum(1 - counts[..., 9] / np.maximum(counts[..., 8], 1e-9), 0)
+    brevity = np.minimum(
+        1 - (counts[..., 9] + added) / np.maximum(counts[..., 8], added or 1e-9), 0
+    )
     return np.exp(logs + brevity)
 
 
@@ -106,7 +111,7 @@ def ranked_pairs(candidates: Candidates, draw: np.random.Generator) -> np.ndarra
     Hopkins and May 2011, figure 4: of `_DRAWN` pairs of each sentence, those whose BLEU differs by
     more than `_LEAST_GAIN`, and of these the `_KEPT` with the largest difference.
     """
-    values = sentence_bleu(candidates.counts)
+    values = bleu(candidates.counts, added=1)
     pairs = [np.zeros((0, candidates.features.shape[2]))]
     for features, value, size in zip(candidates.features, values, candidates.sizes, strict=True):
         first, second = draw.integers(0, size, (2, _DRAWN))
@@ -115,18 +120,6 @@ def ranked_pairs(candidates: Candidates, draw: np.random.Generator) -> np.ndarra
         rows = rows[np.argsort(-gains[rows], kind="stable")[:_KEPT]]
         pairs.append(features[first[rows]].astype(np.float64) - features[second[rows]])
     return np.concatenate(pairs)
-
-
-def sentence_bleu(counts: np.ndarray) -> np.ndarray:
-    """Computes BLEU of single sentences, `[..., 10]` -> `[...]`, with 1 added to every count.
-
-    Also to the length of the reference, without which short translations would be preferred: Nakov,
-    Guzman and Vogel 2012, "Optimizing for Sentence-Level BLEU+1 Yields Short Translations".
-    """
-    counts = np.asarray(counts, np.float64)
-    precisions = (counts[..., :_ORDERS] + 1) / (counts[..., _ORDERS : 2 * _ORDERS] + 1)
-    brevity = np.minimum(1 - (counts[..., 9] + 1) / np.maximum(counts[..., 8], 1), 0)
-    return np.exp(np.log(precisions).mean(axis=-1) + brevity)
 
 
 def _fit(pairs):

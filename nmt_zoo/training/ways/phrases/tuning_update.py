@@ -1,6 +1,5 @@
 """Training of models with a table of phrases or rules: counting it, then tuning the weights."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -12,7 +11,7 @@ from nmt_zoo.common.parallel import map_in_order, num_cores
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID
 from nmt_zoo.model_directory.directory import model_arrays
-from nmt_zoo.training.ways.base import Options, WayOfTraining
+from nmt_zoo.training.ways.base import Names, Options, WayOfTraining
 from nmt_zoo.training.ways.phrases import tuning
 
 _MOST_STEPS = 100
@@ -60,9 +59,7 @@ class Tuning(WayOfTraining):
         self.gain = ""
 
     @classmethod
-    def check(
-        cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()
-    ) -> None:
+    def check(cls, preset: str, options: Options, given: Options, undecided: Names = ()) -> None:
         if not 0 < options["max_steps"] <= _MOST_STEPS:
             raise UserError(
                 f"--max_steps={options['max_steps']}: --update=tuning takes 1 to {_MOST_STEPS} "

@@ -14,6 +14,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabu
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
 from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.setup import Run, RunConfig
+from nmt_zoo.training.ways.gradient import losses as loss_functions
 from nmt_zoo.training.ways.gradient.adam import FusedAdam, adam
 from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.gradient.moving_average import MovingAverage
@@ -101,7 +102,8 @@ def test_change_is_the_negative_gradient_of_the_mean_loss(update, whole):
             part = direction[offset : offset + value.size].reshape(value.shape)
             weight.assign(value + sign * 1e-2 * part)
             offset += value.size
-        losses.append(np.divide(*update.evaluate(batch())["loss"]))
+        count, loss, *_ = update.gradients(batch())[1].numpy()
+        losses.append(loss / count)
     update.model.set_weights(before)
     slope = (losses[0] - losses[1]) / 2e-2
     np.testing.assert_allclose(slope, -changes @ direction, rtol=0.02, atol=1e-3)
@@ -126,14 +128,17 @@ def test_metrics_are_sums_and_counts(update, whole):
     assert {x.dtype for metric in metrics.values() for x in metric} == {tf.float32}
 
 
-def test_evaluation_gives_the_losses_and_changes_nothing(update, whole):
+@pytest.mark.parametrize("rows", [1, 3, 100])
+def test_evaluation_gives_the_nll_in_groups_of_any_size_and_changes_nothing(
+    rows, update, whole, monkeypatch
+):
+    monkeypatch.setattr(loss_functions, "_LOGITS", 0)
+    monkeypatch.setattr(loss_functions, "_ROWS", rows)
     before = update.model.get_weights()
     metrics = update.evaluate(batch())
     for a, b in zip(update.model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(a, b)
-    for name in ("loss", "nll"):
-        np.testing.assert_allclose(metrics[name], whole[1][name], rtol=1e-6)
-    assert metrics.keys() == {"loss", "nll"}
+    np.testing.assert_allclose(metrics["nll"], whole[1]["nll"], rtol=1e-6)
 
 
 def test_norm_counts_a_repeated_token_as_the_one_row_it_changes(whole):
@@ -154,9 +159,9 @@ def test_clipping_shortens_long_gradients_alone_and_keeps_their_direction(whole)
 
 def test_label_smoothing_is_in_the_loss_and_not_in_the_nll(whole):
     update = create_update(label_smoothing=0.0)
-    metrics = update.evaluate(batch())
-    np.testing.assert_allclose(metrics["loss"], metrics["nll"])
-    np.testing.assert_allclose(metrics["nll"], whole[1]["nll"], rtol=1e-5)
+    _, loss, nll, _ = update.gradients(batch())[1].numpy()
+    np.testing.assert_allclose(loss, nll)
+    np.testing.assert_allclose(nll, whole[1]["nll"][0], rtol=1e-5)
     assert whole[1]["loss"][0] != whole[1]["nll"][0]
 
 
@@ -231,7 +236,6 @@ def test_smoothing_over_words_leaves_padding_out_of_the_sum():
     expected = -((labels * log_probs)[..., 1:].sum(-1) * (TARGET != 0)).sum()
     _, metrics = change(update, of_batch)
     np.testing.assert_allclose(metrics["loss"][0], expected, rtol=1e-5)
-    np.testing.assert_allclose(update.evaluate(of_batch)["loss"][0], expected, rtol=1e-5)
 
 
 def test_a_moving_average_follows_the_weights_and_stands_in_for_them():

@@ -13,11 +13,11 @@ from nmt_zoo.decoding.alignment.links import GoldAlignment, score_alignments
 from nmt_zoo.decoding.scores import corpus_scores
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.training.validation.head_choice import head_choice
-from nmt_zoo.training.validation.length_penalty import (
+from nmt_zoo.training.validation.choices import (
     LEAST_LINES,
     PENALTIES,
     choice,
+    head_choice,
     penalty_choice,
 )
 from nmt_zoo.training.ways.expectation_maximisation.text_alignment import usual_links

@@ -56,7 +56,7 @@ def test_the_parts_have_all_parameters_and_every_line_is_in_its_box(
     assert {*titles} <= {*lines} and shown in "\n".join(lines)
 
 
-@pytest.mark.parametrize("preset", [*models.preset_names(), *models.LANGUAGE_MODELS])
+@pytest.mark.parametrize("preset", [*models.PRESETS, *models.LANGUAGE_MODELS])
 def test_every_preset_describes_all_of_its_parameters(preset):
     described(preset, {})
 

@@ -101,7 +101,7 @@ def test_a_model_has_the_likelihood_its_gradient_and_posteriors_of_its_estimate(
     estimate, _ = textbook.fit(words, estimate, 2)
     model = new_model(corpus, name, max_positions=max_positions)
     model.table.set_probabilities(estimate.translation)
-    model.positions.unpack(estimate.positions.pack())
+    model.positions.set_parameters(*estimate.positions.arrays())
     counts, _, expected = expect(words, estimate)
     with tf.GradientTape() as tape:
         found = log_likelihood(model, corpus)

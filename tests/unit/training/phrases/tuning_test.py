@@ -27,7 +27,7 @@ def test_sentence_bleu_prefers_more_matches_and_the_right_length():
     reference = ["a", "b", "c", "d", "e", "f"]
     texts = ["a b c d e f", "a b c d e", "a b c d e f g", "a b c x e f", "f e d c b a"]
     counts = [counts_of(text.split(), reference) for text in texts]
-    exact, short, long, one_wrong, reversed_ = tuning.sentence_bleu(np.array(counts))
+    exact, short, long, one_wrong, reversed_ = tuning.bleu(np.array(counts), added=1)
     assert exact > max(short, long) > one_wrong > reversed_ > 0
     assert exact == pytest.approx(np.exp(1 - 7 / 6))  # The reference counts one word more.
 
@@ -66,6 +66,6 @@ def test_pairs_are_better_minus_worse():
         lists.append([(np.zeros(3), counts_of(text, reference)) for text in texts])
     candidates = tuning.joined(lists)
     # The first feature is the score itself.
-    candidates.features[..., 0] = tuning.sentence_bleu(candidates.counts)
+    candidates.features[..., 0] = tuning.bleu(candidates.counts, added=1)
     pairs = tuning.ranked_pairs(candidates, draw)
     assert pairs.size and (pairs[:, 0] > 0.05 - 1e-6).all()

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from nmt_zoo.training.reports.tensorboard import Board
+from nmt_zoo.training.loop.log import Board
 
 
 def values(path):

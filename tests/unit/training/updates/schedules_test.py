@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from nmt_zoo.training.ways.gradient.schedules import (
+from nmt_zoo.training.ways.gradient.adam import (
     SCHEDULES,
     Constant,
     Cosine,

@@ -33,7 +33,7 @@ def test_words_of_both_sides_become_unknown_at_the_rate_and_specials_never(rate)
     """Every call drops other tokens, which the saved seed determines."""
     keras.utils.set_random_seed(1)
     dropout, both = TokenDropout(rate), inputs()
-    (state,) = dropout.variables().values()
+    (state,) = dropout.variables.values()
     seed = state.numpy()
     first, second = dropout(both), dropout(both)
     for name in both:
