@@ -67,7 +67,7 @@ figures: demo
 	$(BIN)/python benchmarks/demo_record.py
 	for model in $(notdir $(basename $(wildcard docs/architectures/*.svg))); do \
 	    $(BIN)/python visualize_attention.py --architecture=$$model --output=docs/architectures/$$model.svg || exit 1; done
-	$(BIN)/python docs/zoo.py
+	$(BIN)/python docs/figures.py
 	$(BIN)/python benchmarks/results_table.py
 
 check: .venv/dev

@@ -143,8 +143,8 @@ def tables(report: dict[str, Any], frequencies_of: str) -> Iterator[Table]:
         for record in report["by_frequency"]
         if record["reference_words"] or any(s["words"] for s in record["systems"].values())
     ]
-    title = f"Words by their frequency in {frequencies_of}"
-    note = "precision, recall and F1 of words, in percent; order does not count"
+    title = f"Precision, recall and F1 of words, in percent, by frequency in {frequencies_of}"
+    note = "a word is right wherever it stands in its line"
     yield Table(title, ["frequency", "in reference", *systems], rows, [note])
     yield _fault_table(report)
 
