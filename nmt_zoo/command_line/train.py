@@ -41,6 +41,7 @@ from nmt_zoo.training.reports import plan
 Splits = dict[str, datasets.Split]
 _run, _text = group("Model and model directory"), group("Text")
 _instead, _devices = group("Instead of training"), group("Several devices")
+_USEFUL_BLEU = 1.0
 _OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
 _NAMES = ", ".join([*models.PRESETS, *models.LANGUAGE_MODELS])
 
@@ -311,7 +312,7 @@ def train(config: setup.RunConfig) -> int:
     if signal_number or not run.devices.is_chief:
         return signal_number and 128 + signal_number
     print_end(run)
-    if line := run.way.closing_line(run, trainer.state["step"]):
+    if line := what_helps(run) or run.way.closing_line(run, trainer.state["step"]):
         print(line)
     return 0
 
@@ -367,13 +368,39 @@ def print_end(run: setup.Run) -> None:
         source, target = map(str, test)
         output = os.path.join(path, "test.translation")
         flags |= {"input": source, "reference": target, "output": output}
-    command = " ".join(f"--{name}={shlex.quote(value)}" for name, value in flags.items())
-    print(f"the model is in {path}; {use}\n  python translate.py {command}")
+    print(f"the model is in {path}; {use}\n  {_command('translate', flags)}")
     if run.companion:
         print(
             f"the reverse model is in {run.companion.path}; align.py --model_dir="
             f"{path} --reverse_model_dir={run.companion.path} --symmetrise=agree aligns with both"
         )
+
+
+def what_helps(run: setup.Run) -> str | None:
+    """Returns what to do about a model that is of no use, with a command; None if it is of use."""
+    bleu = (run.directory.best_state() or {}).get("bleu")
+    # The models of expectation maximisation are for alignments.
+    if bleu is None or bleu >= _USEFUL_BLEU or run.way.name == "em":
+        return None
+    useless = f"valid BLEU {bleu:.2f}: this model is of no use yet"
+    splits, size = run.run_config.splits, size_of(run.run_config.splits["train"])
+    named = (name.split("_") for name in _OWN_FILES)
+    flags = {f"{split}_{side}": getattr(splits[split], side) for split, side in named}
+    if not run.way.takes_batches:
+        look = "give more text; this looks for lines that are not translations of each other"
+        return f"{useless}; {look}\n  {_command('train', flags)} --dry_run"
+    more_time = f"{useless}; give it more time in a new --model_dir"
+    is_other = run.options["target_languages"] or run.options["context_sentences"]
+    if is_other or not size.has_spaces or size.tokens > recipes.MOST_OF_PHRASES:
+        return more_time
+    flags |= {"model": "phrase_based", "model_dir": f"{run.directory.path}_phrases"}
+    return f"{more_time}, or let phrases learn, which takes less\n  {_command('train', flags)}"
+
+
+def _command(script, flags):
+    """Returns a command for a shell."""
+    shown = " ".join(f"--{name}={shlex.quote(str(value))}" for name, value in flags.items())
+    return f"python {script}.py {shown}"
 
 
 def main(flags: Arguments) -> int:

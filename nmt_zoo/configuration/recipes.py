@@ -200,7 +200,7 @@ _LEAST_MINUTES = {
 }
 # Target tokens of the largest text whose phrases are counted in place of a network that has too
 # little time. 1,750,000 tokens, 197,000 pairs, took 4.3 GB and 124 s of processor time.
-_MOST_OF_PHRASES = 1_000_000
+MOST_OF_PHRASES = 1_000_000
 _SMALLER = ("transformer_small", "transformer_tiny")
 _MOST_IN_TIME = 1_000_000  # Tokens by which a text in limited time gets pieces; more are slow.
 # Characters are counted only below this many target tokens: larger texts get more pieces than any
@@ -259,7 +259,7 @@ def preset(
     if tokens is None:
         return PRESET_BY_DATASET[dataset]
     name = _of_size(tokens)[1]
-    fits = tokens <= _MOST_OF_PHRASES and not is_hurried("phrase_based", tokens, minutes)
+    fits = tokens <= MOST_OF_PHRASES and not is_hurried("phrase_based", tokens, minutes)
     if of_words and fits and is_hurried("transformer_tiny", tokens, minutes):
         name = "phrase_based"
     if name == "phrase_based" and not of_words:

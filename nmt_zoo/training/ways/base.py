@@ -10,7 +10,6 @@ import tensorflow as tf
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE, negative_log_likelihood
 
-_USEFUL_BLEU = 1.0
 Options = dict[str, Any]  # Name -> value of training options.
 Names = Iterable[str]  # Of training options.
 
@@ -78,13 +77,6 @@ class WayOfTraining:
     @classmethod
     def closing_line(cls, run: Any, step: int) -> str | None:
         """Returns a line to print after a run that ended at step `step`, or None."""
-        bleu = (run.directory.best_state() or {}).get("bleu")
-        if bleu is None or bleu >= _USEFUL_BLEU:
-            return None
-        remedy = "give more text, and see that line n of both sides is the same sentence"
-        if cls.takes_batches:
-            remedy = "give more time or --model=phrase_based, which learns in less"
-        return f"valid BLEU {bleu:.2f}: this model is of no use yet; in a new --model_dir, {remedy}"
 
     # While a model is trained
 

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from nmt_zoo.common.files import read_lines, write_lines
+from nmt_zoo.data_pipeline import datasets
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.metrics import read_records
 from nmt_zoo.serving.export.server_files import read_meta_graph
@@ -88,14 +89,6 @@ def test_summary_shows_directories_side_by_side_and_trains_nothing(transformer, 
     assert sorted(transformer.rglob("*")) == before
     run_script("train", ["--summary", f"--model_dir={folder}/none"], "no such model directory")
     run_script("train", flags[1:], refusal="give one --model_dir")
-
-
-def test_a_finished_run_started_again_changes_nothing(transformer, text, corpus):
-    before = (transformer / "best.npz").read_bytes()
-    done = train(text, "transformer", *corpus, *TRANSFORMER)
-    assert "resumed at step 150" in done.out
-    assert re.search("^options as when the run began: .*--tokenize=13a$", done.out, re.M)
-    assert (transformer / "best.npz").read_bytes() == before
 
 
 def test_what_does_not_fit_the_run_of_a_directory_is_refused(transformer, text, corpus, tmp_path):
@@ -420,6 +413,30 @@ def test_faults_of_a_text_are_named_where_a_run_begins(folder, corpus):
         assert done.out.count("validation sources are in the training text, too") == count
 
 
+@eagerly
+def test_a_run_that_is_of_no_use_ends_with_a_command_that_can_be_pasted(
+    text, tmp_path, monkeypatch
+):
+    splits = {
+        name: datasets.Split(text / f"{name}.source", text / f"{name}.target")
+        for name in ("train", "valid")
+    }
+    few = datasets.Included(lambda *_: splits, about="", size="", licence="", citation="")
+    monkeypatch.setitem(datasets.DATASETS, "few", few)
+    flags = ["--dataset=few", *small_flags("transformer_tiny"), "--num_pieces=300"]
+    done = train(tmp_path, "network", *flags, "--max_steps=1", "--bleu_lines=5")
+    _, script, *flags = shlex.split(done.out.splitlines()[-1])
+    assert (script, flags[-1]) == ("train.py", f"--model_dir={tmp_path / 'network'}_phrases")
+    done = run_script("train", [*flags, "--max_steps=1"])
+    assert "no use" not in done.out
+    write_lines(tmp_path / "wrong", ["of another text"] * 20)
+    flags = [f"--valid_target={tmp_path / 'wrong'}", "--model=phrase_based", "--max_steps=1"]
+    done = train(tmp_path, "counted", *corpus_flags(tmp_path), *flags)
+    _, script, *flags = shlex.split(done.out.splitlines()[-1])
+    done = run_script("train", flags)
+    assert script == "train.py" and "no steps to plan" in done.out
+
+
 def test_text_of_ones_own_never_meets_the_run_of_the_demo(
     transformer, corpus, tmp_path, monkeypatch
 ):
@@ -453,27 +470,6 @@ def test_a_damaged_record_is_named_before_the_work(transformer, text, tmp_path):
     arguments += [f"--reference={text / 'valid.target'}", f"--output={tmp_path / 'out'}"]
     run_script("translate", arguments, refusal=f"error: {tmp_path / 'm/metrics.jsonl'}, line 1: ")
     assert not (tmp_path / "out").exists()
-
-
-@eagerly
-def test_lines_of_unknown_words_are_named(folder, corpus, tmp_path):
-    train(folder, "words", *corpus, *CHEAP, "--max_steps=2")
-    path, given, lexicon = (tmp_path / name for name in ("text", "given", "lexicon"))
-    path.write_text("\nfoo bar baz\n")
-    arguments = [f"--model_dir={folder / 'words'}", f"--input={path}"]
-    run_script("translate", arguments, refusal=f"{path}: the model's vocabulary has none of its")
-    path.write_text("one dog\nfoo bar baz\n")
-    done = run_script("translate", arguments)
-    assert len(done.out.splitlines()) == 2
-    assert "without a word that the model knows; their translations mean nothing: 1 " in done.err
-    given.write_text("Hund Zebra\nHund\n")
-    done = run_script("translate", [*arguments, f"--score={given}"])
-    assert "; 1 of 5 tokens are not in the vocab" in done.err
-    # If unknown words are replaced, the line has a translation.
-    lexicon.write_text("foo Fuß 0.5\n")
-    done = run_script("translate", [*arguments, "--replace_unknowns", f"--lexicon={lexicon}"])
-    assert len(done.out.splitlines()) == 2
-    assert "unknown words in translations: " in done.err
 
 
 @eagerly

@@ -129,9 +129,8 @@ class Gradient(WayOfTraining):
     @classmethod
     def closing_line(cls, run: Any, step: int) -> str | None:
         warmup_steps = run.options["warmup_steps"]
-        useless = super().closing_line(run, step)
-        if useless or step >= warmup_steps:
-            return useless
+        if step >= warmup_steps:
+            return None
         return (
             f"the run ended within its warm-up, at step {step:,} of --warmup_steps={warmup_steps}, "
             "before the learning rate reached its peak; resume with a longer limit, or give fewer "
