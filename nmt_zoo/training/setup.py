@@ -123,7 +123,8 @@ def resolve_resumed(
     Raises:
         UserError: a flag differs from the beginning of the run and may not.
     """
-    resolved = resolver.options_of_resumed(begun["model"], options, begun["options"])
+    known = {name: value for name, value in begun["options"].items() if name in DEFAULTS}
+    resolved = resolver.options_of_resumed(begun["model"], options, known)
     of_model = Layer(MODEL, models.preset_settings(begun["model"]))
     resolved_settings = Settled(of_model, Layer(BEGUN, begun["settings"]), Layer(FLAG, settings))
     changed = resolved.changed(FLAG)
@@ -141,6 +142,9 @@ def resolve_resumed(
     if from_begin:
         shown = ", ".join(f"--{name}={resolved[name]}" for name in from_begin)
         print(f"options as when the run began: {shown}", flush=True)
+    if gone := [n for n, value in begun["options"].items() if value and n not in known]:
+        shown = ", ".join(f"--{name}={begun['options'][name]}" for name in gone)
+        print(f"resumed without options that this version does not have: {shown}", flush=True)
     return resolved, resolved_settings
 
 

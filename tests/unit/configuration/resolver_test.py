@@ -76,6 +76,14 @@ def test_a_resumed_run_refuses_a_flag_that_would_change_its_training(name, value
         resolve_resumed(config, {}, {"width": 16}, "runs/x")
 
 
+def test_a_run_of_an_earlier_version_resumes_and_names_the_options_that_are_gone(capsys):
+    begun = {**options_of("transformer_tiny", "files", {}), "gone": 5.0, "unused": 0.0}
+    config = {"model": "transformer_tiny", "settings": {}, "options": begun}
+    options, _ = resolve_resumed(config, {}, {}, "runs/x")
+    assert options.keys() == DEFAULTS.keys()
+    assert capsys.readouterr().out.endswith("that this version does not have: --gone=5.0\n")
+
+
 def test_flags_count_most_then_the_update_then_the_corpus_then_the_model():
     given = {"eval_every_steps": 3}
     options = found_options("ibm1", "demo", given)
