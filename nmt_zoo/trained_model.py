@@ -4,7 +4,6 @@ import dataclasses
 import difflib
 import functools
 import html
-import itertools
 import os
 import tempfile
 import warnings
@@ -20,8 +19,8 @@ from nmt_zoo.common.errors import UserError, texts_of
 from nmt_zoo.decoding.alignment.aligner import Aligner
 from nmt_zoo.decoding.explorer.page import explorer_page, model_data
 from nmt_zoo.decoding.explorer.sentence import maps_of
-from nmt_zoo.decoding.pictures import figures
 from nmt_zoo.decoding.pictures.attention_pictures import save_attention
+from nmt_zoo.decoding.pictures.learning_curves import save_curves
 from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.decoding.search.requests import FILES, OPTIONS
 from nmt_zoo.decoding.text.line_warnings import LineWarnings
@@ -235,25 +234,7 @@ class TrainedModel:
         Dotted lines are of training text, others of validation text.
         Raises UserError: the file has another ending, or cannot be written.
         """
-        from matplotlib.figure import Figure
-
-        ending = figures.check_path(path)
-        runs = {str(d.path): read_records(d.metrics_path) for d in self._directories}
-        with figures.style([*runs], ending):
-            figure = Figure(figsize=(9, 3.6), layout="constrained")
-            panels = dict(zip(("perplexity", "bleu"), figure.subplots(1, 2), strict=True))
-            lines = itertools.product(runs.items(), {"train": ".:", "valid": ".-"}.items())
-            for (run, records), (kind, line) in lines:
-                for score, axes in panels.items():
-                    values = [(x["step"], x.get(score)) for x in records if x["kind"] == kind]
-                    steps, values = np.array(values, float).reshape(-1, 2).T  # None becomes NaN.
-                    values = np.log(values) if score == "perplexity" else values
-                    axes.plot(steps, values, line, label=figures.printable(f"{run}, {kind}"))
-            panels["perplexity"].set(xlabel="updates", ylabel="log-perplexity")
-            panels["bleu"].set(xlabel="updates", ylabel="BLEU")
-            panels["perplexity"].legend(fontsize=8)
-            panels["bleu"].set_visible(any("bleu" in x for run in runs.values() for x in run))
-            figures.save(figure, path, dpi=150)
+        save_curves({str(d.path): read_records(d.metrics_path) for d in self._directories}, path)
 
     def _repr_png_(self) -> bytes | None:
         if not self._directories[0].metrics_path.exists():

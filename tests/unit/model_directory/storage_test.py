@@ -159,9 +159,8 @@ def test_a_full_disk_leaves_what_was_there_and_nothing_half_written(saved, full_
     assert saved.metrics_path.read_bytes() == before
     board = Board(saved.path / "curves")
     with full_disk(), pytest.raises(UserError, match=r"curves: cannot be written.*large") as caught:
-        for step in range(1000):
-            board.scalars({"a": 1.0}, step)
-            board.text("b", "c" * 1000, step)
+        board.scalars({"a": 1.0}, 1)
+        board.close()
     assert "\n" not in str(caught.value)
     with pytest.raises(UserError, match=r"jsonl: cannot be written.*Not a directory") as caught:
         Board(saved.metrics_path)
