@@ -126,6 +126,7 @@ class RecurrentTranslationModel(Composite, TranslationModel):
         self.reverse_source = reverse_source
         self.memory_width = _memory_width(settings)
         policy = self.dtype_policy
+        dense, dropped = partial(Dense, dtype=policy), partial(Dropout, dtype=policy)
         self.source_embedding, self.target_embedding = (
             Embedding(
                 size,
@@ -136,8 +137,8 @@ class RecurrentTranslationModel(Composite, TranslationModel):
             )
             for side, size in (("source", source_vocab_size), ("target", target_vocab_size))
         )
-        self.embedding_dropout = Dropout(embedding_dropout, name="embedding_dropout", dtype=policy)
-        self.encoder_dropout = Dropout(dropout, name="encoder_dropout", dtype=policy)
+        self.embedding_dropout = dropped(embedding_dropout, name="embedding_dropout")
+        self.encoder_dropout = dropped(dropout, name="encoder_dropout")
         self.convolution = None
         if convolution_width:
             options = {"padding": "same", "name": "convolution", "dtype": policy}
@@ -153,24 +154,18 @@ class RecurrentTranslationModel(Composite, TranslationModel):
                 layer(cell, width, encoder_units, name=f"encoder_{i}", **options)
                 for i, width in enumerate(widths)
             ]
-        has_tanh = initial_state == "projected_tanh"
         num_starts = num_decoder_layers * self.decoder.num_states
+        has_tanh = initial_state == "projected_tanh"
+        options = {"activation": "tanh" if has_tanh else None, "use_bias": has_tanh}
         self.start_projections = [
-            Dense(
-                self.memory_width,
-                decoder_units,
-                activation="tanh" if has_tanh else None,
-                use_bias=has_tanh,
-                name=f"start_{index}",
-                dtype=policy,
-            )
-            for index in range(num_starts if initial_state.startswith("projected") else 0)
+            dense(self.memory_width, decoder_units, name=f"start_{i}", **options)
+            for i in range(num_starts if initial_state.startswith("projected") else 0)
         ]
-        self.output_layer = Dense(decoder_units, target_vocab_size, name="output", dtype=policy)
+        self.output_layer = dense(decoder_units, target_vocab_size, name="output")
         self.lexical_hidden = self.lexical_output = None
         if lexical:
             # Without biases, because the paper's second output bias would only add to the first.
-            matrix = partial(Dense, embedding_width, use_bias=False, dtype=policy)
+            matrix = partial(dense, embedding_width, use_bias=False)
             self.lexical_hidden = matrix(embedding_width, name="lexical_hidden")
             self.lexical_output = matrix(target_vocab_size, name="lexical_output")
         self.build()
