@@ -63,10 +63,15 @@ TRANSFORMERS = {
         "Vaswani et al. 2017, table 3; published 28.4 BLEU on WMT14 en-de",
     ),
 }
-# Default values of `Transformer`, of those of its settings that no preset contains.
+# Default values of the settings of `Transformer` that not every preset contains.
 _DEFAULTS = {
+    "attention_dropout": 0.0,
+    "ffn_dropout": 0.0,
     "norm": "post",
+    "tie_embeddings": "all",
+    "alignment_head": "mean",
     "positions": "sinusoidal",
+    "max_distance": 16,
     "max_positions": 0,
     "scale_scores": True,
     "scale_embeddings": True,
@@ -80,8 +85,5 @@ _DEFAULTS = {
 
 
 def transformer_settings(preset: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a preset of `TRANSFORMERS`, without defaults that shape no step.
-
-    `given` are settings in place of the preset's.
-    """
+    """Returns all settings of a preset of `TRANSFORMERS`; `given` take the place of its own."""
     return {**_DEFAULTS, **TRANSFORMERS[preset][0], **given}

@@ -66,7 +66,8 @@ def banned_phrases(phrases: Sequence[str], vocabulary: Vocabulary) -> BannedPhra
     inner, starting, ending, whole = _cuts(texts)
     steps, ends, num_states = [], [], _FIRST_OF_PHRASES
     if vocabulary.style == JOINER:  # Its tokens are read with their spaces and joiners.
-        phrases = [" ".join(vocabulary.split(phrase)) for phrase in phrases]  # pyright: ignore[reportAttributeAccessIssue]
+        parts = [" ".join(vocabulary.split(phrase)) for phrase in phrases]  # pyright: ignore[reportAttributeAccessIssue]
+        phrases = [*phrases, *parts]  # By itself, "l'" has other parts than before a word.
     for text in sorted(set(phrases)):
         phrase = text.encode()
         size = len(phrase)

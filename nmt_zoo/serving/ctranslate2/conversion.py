@@ -75,6 +75,11 @@ def weights_in(directory: ModelDirectory) -> Weights:
             f"can run: {', '.join(TRANSFORMERS)}"
         )
     settings = transformer_settings(preset, config["settings"])
+    if unknown := sorted({*settings} - {*transformer_settings(preset, {})}):
+        raise UserError(
+            f"{directory.config_path}: {preset} has no setting {unknown[0]!r}; restore the file, "
+            "or use the version of nmt_zoo that wrote it"
+        )
     if settings["positions"] not in POSITIONS or settings["scale_scores"] is not True:
         raise UserError(
             f"{directory.path}: CTranslate2 has no model with positions={settings['positions']} "

@@ -152,6 +152,9 @@ class ServedModel:
             is_usual = search.items() <= self._options.items()
             translator = self._usual if is_usual else self._translator(**search, compile=NEVER)
             n_best = max(rows[number].n_best for number in numbers)
+            if n_best > 1:  # As translate.py: of a line in parts there is one translation.
+                options = translator.options._replace(split_sentences=0)
+                translator = Translator(translator.engine, self._tokenizer, options)
             translations = translator.translate([rows[number].text for number in numbers], n_best)
             for number, of_text in zip(numbers, translations, strict=True):
                 answers[number] = self._answer(of_text[: rows[number].n_best])
@@ -179,7 +182,9 @@ class ServedModel:
 
     def _warnings(self, inputs, answers):
         """Returns what is unusual about lines and their best translations, a str for each kind."""
-        warnings = LineWarnings(self._training_text, self._usual.in_sentences)
+        is_whole = max(inputs.get("n_best", [1])) > 1
+        split = () if is_whole else (self._usual.in_sentences,)
+        warnings = LineWarnings(self._training_text, *split)
         for text, answer in zip(inputs["text"], answers, strict=True):
             best = answer["translation"]
             best = best if isinstance(best, str) else best[0]

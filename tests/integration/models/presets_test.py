@@ -7,6 +7,7 @@ import keras
 import pytest
 
 from nmt_zoo import models
+from nmt_zoo.models.transformer_settings import TRANSFORMERS, transformer_settings
 
 TINY = {
     "num_encoder_layers": 1,
@@ -39,6 +40,8 @@ def test_settings_are_those_of_the_preset_over_those_of_its_class():
     assert settings["width"] == 1024
     assert settings["norm"] == "post"
     assert not settings.keys() & {"self", "pad_id", "bos_id", "kwargs", "source_vocab_size"}
+    for name in TRANSFORMERS:  # CTranslate2 reads them without Keras.
+        assert transformer_settings(name, {}) == models.preset_settings(name)
 
 
 def test_a_setting_that_another_one_makes_useless_is_named():

@@ -142,6 +142,11 @@ def test_other_models_are_left_to_tensorflow_and_refused_if_asked_for(text, tmp_
     run_script("translate", arguments, refusal="transformer_tiny")
     save_model(words, "transformer_tiny", {**SMALL, "tie_embeddings": "target"}, tokenizer)
     assert chosen(words, source) == "tensorflow (--tokenizer=word)"
+    config = json.loads((words / "config.json").read_text())
+    config["settings"]["of_later"] = 1
+    (words / "config.json").write_text(json.dumps(config))
+    arguments[0] = f"--model_dir={words}"
+    run_script("translate", arguments, refusal="transformer_tiny has no setting 'of_later'; ")
 
 
 def test_new_weights_and_a_new_length_penalty_count_at_once_in_a_folder_that_is_read_only(

@@ -66,6 +66,12 @@ def test_answers_are_those_of_translate(server, transformer, tmp_path):
     np.testing.assert_allclose([row["score"] for row in rows], scores, atol=2e-4)
     (whole,) = predicted(server, "serving_default", text=["\n".join(LINES[:3])])["translation"]
     assert whole == "\n".join(text for _, text in expected[:3])
+    # Of several translations, each is of the whole line, also if it has several sentences.
+    several = run_script("translate", [f for f in flags if "format" not in f] + ["--n_best=2"])
+    options = {"n_best": [2], "beam_size": [-1], "length_penalty": [-1]}
+    (found,) = predicted(server, "translate", text=LINES[-1:], **options)["translation"]
+    last = [line.split(" ||| ") for line in several.out.splitlines()[-2:]]
+    assert [text for number, text, _ in last if int(number) == len(LINES) - 1] == found
 
 
 @pytest.mark.slow

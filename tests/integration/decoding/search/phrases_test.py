@@ -89,6 +89,14 @@ def test_tokens_far_from_a_phrase_stay_possible():
     assert is_barred(banned, [7, 4, 4, 5], len(vocabulary))
 
 
+def test_an_elision_is_found_before_a_word_and_by_itself():
+    vocabulary = WordVocabulary([*SPECIALS, f"l'{JOINER}", "eau", "l", f"{JOINER}'"])
+    banned = banned_phrases(["l'"], vocabulary)
+    for line, expected in (("eau l'eau", True), ("eau l'", True), ("eau l eau'", False)):
+        (ids,) = vocabulary.encode([line])
+        assert is_barred(banned, ids, len(vocabulary)) == expected, vocabulary.pieces(ids)
+
+
 @pytest.fixture(scope="module")
 def bpe():
     return BpeVocabulary.train(["der Hund läuft.", "die Hunde laufen", "ein Hund"] * 5, 300)
