@@ -1,4 +1,4 @@
-"""Odd but valid lines, and bytes that are not UTF-8, for tests of what reads text."""
+"""Odd but valid lines, for tests of what reads text."""
 
 # Text that is odd but valid: one line in, one line out.
 ODDITIES = {
@@ -42,15 +42,4 @@ ODDITIES = {
     "500 characters without a space": "x" * 500,
     "unpaired brackets": "((((([[[[{{{{<<<<",
     "mathematics": "$x_1^2$ \\frac{1}{2} $",
-}
-
-# Bytes that are not UTF-8, for the second line of a text.
-BROKEN = {
-    "Latin-1": "läuft".encode("latin-1"),
-    "a lone byte": b"one \xff dog",
-    "a surrogate": b"one \xed\xa0\x80 dog",
-    "overlong": b"one \xc0\xaf dog",
-    "beyond Unicode": b"one \xf4\x90\x80\x80 dog",
-    "cut character": "läuft".encode()[:2],
-    "Shift JIS": "犬が走る".encode("shift_jis"),
 }

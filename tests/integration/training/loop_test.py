@@ -285,16 +285,6 @@ def test_a_step_over_the_whole_text_is_not_begun_if_it_would_end_too_late(direct
     assert run.state["step"] == 2
 
 
-def test_a_run_below_1_bleu_ends_with_what_to_do(directory, corpus):
-    lines = []
-    for step, bleu in ((1, 0.4), (2, 1.5)):
-        run = trainer(directory, corpus, [(9 - step, bleu)], max_steps=step, warmup_steps=1)
-        run.run()
-        lines.append(run.way.closing_line(run, step))
-    assert "no use yet; in a new --model_dir, give more time or --model=" in lines[0]
-    assert lines[1] is None
-
-
 def test_a_run_whose_minutes_are_over_makes_no_more_updates(directory, corpus, clock):
     """Although the time for its end, which is long here, passes after the last save."""
     left = [240]  # Seconds that the choice of the length penalty could use.
@@ -430,22 +420,6 @@ def test_an_average_reads_and_checks_weights_alone(finished, capsys):
         found, average = finished.average([8, 12])
         assert found == left and average.keys() == {n for n in arrays if n.startswith("model/")}
     assert f"{newest}: damaged" in capsys.readouterr().err
-
-
-def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_it_used(finished, corpus, capsys):
-    newest = finished.checkpoint_path(12)
-    undisturbed, _ = read_archive(newest)
-    data = bytearray(newest.read_bytes())
-    data[data.index(max(undisturbed.values(), key=np.size).tobytes()) + 100] ^= 1
-    newest.write_bytes(data)
-    trainer(finished, corpus, [7, 6]).run()
-    done = capsys.readouterr()
-    assert f"{newest}: damaged" in done.err and "00000008.npz is used" in done.err
-    assert "resumed at step 8" in done.out
-    assert newest.with_suffix(".damaged").exists()
-    repeated, _ = read_archive(newest)
-    assert all(np.array_equal(undisturbed[name], repeated[name]) for name in undisturbed)
-    assert [r["step"] for r in records(finished, "valid")] == [4, 8, 12]
 
 
 @pytest.mark.usefixtures("eagerly")

@@ -215,13 +215,6 @@ def test_answers_cannot_be_read_by_or_framed_in_other_pages(client):
         assert "unsafe" not in policy
 
 
-def test_requests_at_the_same_time_have_their_own_answers(client):
-    lines = [[f"{i} {j}" for j in range(1 + i % 3)] for i in range(48)]
-    with ThreadPoolExecutor(16) as threads:
-        answers = [*threads.map(client.predict, ({"inputs": of_request} for of_request in lines))]
-    assert [answer.json()["outputs"]["translation"] for answer in answers] == lines
-
-
 def test_more_requests_than_allowed_are_asked_to_come_again():
     def answer_other_than(status):
         while (answer := client.predict(GOOD)).status == status:
