@@ -144,7 +144,8 @@ def export_saved_model(
     graph = server_files.read_meta_graph(folder)
     server_files.check_operations(graph)
     limit, name = arguments.max_input_tokens, Path(arguments.export_dir).resolve().name
-    requests = check(folder, exact, tokenizer, lines, translations, max_tokens=limit)
+    how = {"max_tokens": limit, "in_8_bits": model.is_quantised}
+    requests, alike = check(folder, exact, tokenizer, lines, translations, **how)
     extra = folder / "assets.extra"
     extra.mkdir(exist_ok=True)
     further = []
@@ -159,7 +160,8 @@ def export_saved_model(
         parameters=model.count_params(),
         search={**search, "max_beam_size": module.max_beam_size},
     )
-    return f"{len(lines)} lines translated alike in a fresh process"
+    count = f"{alike:,} of " if alike < len(lines) else ""
+    return f"{count}{len(lines):,} lines translated alike in a fresh process"
 
 
 def export_ctranslate2(

@@ -349,6 +349,14 @@ def test_every_way_in_which_a_saved_model_answers_differently_is_named(
     assert "serving_default for 1 of 6 lines, such as 'one dog': " in message
     assert " there, 'Hund' here; translate for 1 of 6 lines, such as 'one dog'" in message
     assert all(f"; {name} for " in message for name in ("score", "attention_maps"))
+    with client_in_this_process():  # Rounding in 8 bits may change one translation, but no more.
+        *_, alike = check(
+            saved, None, tokenizer, LINES, translations, max_tokens=1024, in_8_bits=True
+        )
+        assert alike == len(LINES) - 1
+        translations[2] = translations[2]._replace(text="Katze")
+        with pytest.raises(UserError, match="serving_default for 2 of 6 lines"):
+            check(saved, None, tokenizer, LINES, translations, max_tokens=1024, in_8_bits=True)
 
 
 def test_a_full_disk_is_told_as_other_files_tell_it(serving, tmp_path, full_disk):

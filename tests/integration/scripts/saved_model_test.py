@@ -71,4 +71,5 @@ def test_a_saved_model_translates_without_python(precision, transformer, text, t
         rows = called(program, export / "1", path, signature, outputs, **options)
         assert [row[1] for row in rows] == [row[1] for row in expected]
         scores = [float(row[0]) for row in expected]
-        assert [float(row[0]) for row in rows] == pytest.approx(scores, abs=1e-4)
+        tolerance = 1e-4 if precision == "float32" else 1e-2
+        assert [float(row[0]) for row in rows] == pytest.approx(scores, abs=tolerance)
