@@ -42,6 +42,7 @@ class InputText(NamedTuple):
     prompts: bool = False  # Whether a person types the lines.
     references: list | tuple = ()  # List of reference translations, each a list of str.
     starts: Collection = ()  # Where documents begin, see `data_pipeline.documents.Context`.
+    markup: Any = None  # The document in markup that the lines come from, and go back into.
 
     def in_documents(self, most: int) -> "InputText":
         """Returns the text with at most `most` sentences of its document before each line."""

@@ -76,7 +76,7 @@ def is_markup(head: str, tail: str, name: FilePath) -> bool:
     if _DECLARED.match(head) or (is_alone and is_closed):
         raise UserError(
             f"{name}: markup ({root[0][:60]!r}), but no test set with <seg id=...> ... </seg>; "
-            "extract the text first, one sentence a line"
+            "extract the text first, one sentence a line, or use translate.py --markup=html"
         )
     return False
 
@@ -88,7 +88,7 @@ def check_form(head: str, name: FilePath) -> None:
     """
     lines = [line.strip() for line in head[:_LOOKED_AT].splitlines() if line.strip()][:_LINES]
     if lines and (_SUBTITLES.match(lines[0]) or any(map(_TIMES.match, lines[:10]))):
-        form, advice = "subtitles", "remove numbers and times"
+        form, advice = "subtitles", "remove numbers and times, or use translate.py --markup=srt"
     elif sum(map(_is_json, lines)) > len(lines) / 2 or _JSON.match(head):
         form, advice = "JSON", "extract the text, for example with `jq -r .text`"
     elif all(any(line.startswith(key) for line in lines) for key in ('msgid "', 'msgstr "')):

@@ -116,7 +116,7 @@ def _out_of_memory(error):
     return f"not enough memory{what}; {advice}, or use a smaller model or a computer with more"
 
 
-def write_result(*lines: str) -> None:
+def write_result(*lines: str, end: str = "\n") -> None:
     """Writes result lines to standard output, in UTF-8; `UserError` if they cannot be written.
 
     A result must be written in full. All other output is information, which is dropped if it
@@ -127,7 +127,7 @@ def write_result(*lines: str) -> None:
     try:
         if getattr(stream, "error", None):
             raise stream.error  # pyright: ignore[reportAttributeAccessIssue]
-        text = "".join(f"{line}\n" for line in lines)
+        text = "".join(f"{line}{end}" for line in lines)
         if hasattr(stream, "buffer"):
             stream.buffer.write(text.encode())
             stream.buffer.flush()

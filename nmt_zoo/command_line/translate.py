@@ -32,11 +32,11 @@ from nmt_zoo.command_line.flag_values import (
 )
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import check_outputs, write_json
+from nmt_zoo.common.files import check_outputs, check_plain, decode_block, read_bytes, write_json
 from nmt_zoo.common.parallel import num_cores
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.configuration.options import AUTO, CHANNEL_WEIGHT, FUSION_WEIGHT
-from nmt_zoo.data_pipeline.input_text import open_text, windows
+from nmt_zoo.data_pipeline.input_text import InputText, open_text, reader, windows
 from nmt_zoo.data_pipeline.noise import NAMES
 from nmt_zoo.decoding.noise_scores import CLEAN, kinds_of, noise_scores
 from nmt_zoo.decoding.scores import (
@@ -62,6 +62,7 @@ from nmt_zoo.decoding.search.types import ALWAYS, COMPILE
 from nmt_zoo.decoding.text import formats
 from nmt_zoo.decoding.text.finished import file_facts
 from nmt_zoo.decoding.text.line_warnings import LineWarnings
+from nmt_zoo.decoding.text.markup import FORMS, Document
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.decoding.text.whole_texts import (
     Output,
@@ -80,7 +81,7 @@ _NOT_BY_CTRANSLATE2 = dict.fromkeys(
     (
         *("channel_model", "language_model", "replace_unknowns", "prefix", "required"),
         "glossary",
-        *("shortlist", "compile", "divide_by_length"),
+        *("shortlist", "compile", "divide_by_length", "markup"),
         *("precision=bfloat16", "precision=int8", "precision=auto", "abstain"),
     ),
     "CTranslate2 cannot use it",
@@ -89,7 +90,7 @@ _NOT_BY_CTRANSLATE2 = dict.fromkeys(
 _OF_TRANSLATING = dict.fromkeys(
     (
         *("beam_size", "n_best", "min_length_factor", "max_length_factor", "no_repeat_ngram"),
-        *("divide_by_length", "prefix", "required", "glossary", "banned"),
+        *("divide_by_length", "prefix", "required", "glossary", "banned", "markup"),
         *("keep", "sample", "temperature", "top_k", "top_p", "seed", "mbr"),
         *("shortlist", "replace_unknowns", "lexicon", "split_sentences", "long_lines", "tag"),
         "abstain",
@@ -203,6 +204,19 @@ class Arguments(ModelArguments):
         "Word to write before each translation, to mark text on which another model is trained. "
         "Lines without a translation stay empty.",
         excludes=dict.fromkeys(("format=scores|jsonl", "n_best>1"), "it is for plain translations"),
+    )
+    markup: str = _text(
+        "",
+        "Form of an input with markup, which the output keeps: its text is translated, and tags "
+        "are put around the words that align with those they stood around. srt: subtitles.",
+        choices=("", *FORMS),
+        excludes=dict.fromkeys(
+            (
+                *("reference", "n_best>1", "format=scores|jsonl", "tag", "input_column"),
+                *("prefix", "required"),
+            ),
+            "it writes a document",
+        ),
     )
     compile: str = _search(
         AUTO,
@@ -359,14 +373,30 @@ def load_model(args: Arguments, directories: list[Any]) -> tuple[Any, Any, dict[
     )
 
 
-def make_format(args: Arguments, models: Models) -> Callable:
+def open_markup(args: Arguments) -> InputText:
+    """Opens the document of --markup as a text of its sentences; prints what is odd in it."""
+    name = args.input or "standard input"
+    data = read_bytes(args.input) if args.input else sys.stdin.buffer.read()
+    check_plain(data, name)
+    divide = {"divide": lambda text: [text]} if args.split_sentences == "never" else {}
+    document = Document(decode_block(data, name, 1), args.markup, name, **divide)
+    if document.remark:
+        print(document.remark, file=sys.stderr)
+    return InputText(reader(document.lines), name, len(document.lines), markup=document)
+
+
+def make_format(args: Arguments, models: Models, document: Document | None) -> Callable:
     """Returns the function that formats a window of results, see `decoding.text.formats`."""
-    if args.format == "jsonl":
+    if args.format == "jsonl" or document:
         from nmt_zoo.decoding.alignment.aligner import Aligner
 
         model, tokenizer, *_ = models
-        aligner = Aligner(model, tokenizer) if model.has_alignment else None
+        # An aligner refuses models that cannot align.
+        aligns = document.has_tags if document else model.has_alignment
+        aligner = Aligner(model, tokenizer, name="--markup: the model") if aligns else None
         several = args.n_best > 1, aligner, args.max_input_tokens
+        if document:
+            return formats.whole_document(document, formats.JsonLines(tokenizer, *several))
         return formats.JsonLines(tokenizer, *several, confidence_scorer(args, models))
     if args.score:
         return formats.best_lines(lambda best: f"{best.log_prob:.4f}")
@@ -488,7 +518,7 @@ def score(args: Arguments, text: Any, output: Output, models: Models) -> None:
     options = {name: getattr(args, name) for name in _COMMON}
     options["name"] = name_of(models.directories)
     scorer = Scorer(models.model, models.tokenizer, **options)
-    formatted = make_format(args, models)
+    formatted = make_format(args, models, text.markup)
     if len(text.references) != 1:
         raise UserError(f"--score={args.score}: expected one translation, found several")
     score_text(text, scorer, output, formatted)
@@ -576,7 +606,7 @@ def translate(
         translator,
         output,
         n_best=args.n_best,
-        formatted=make_format(args, models),
+        formatted=make_format(args, models, text.markup),
         warnings=reported,
         **abstaining,
     )
@@ -636,18 +666,23 @@ def main(args: Arguments) -> int:
     if not args.channel_model:  # It translates into the language of its source text.
         training_text = TrainingText.read(directories[0].training_text_path)
     reference = args.reference or args.score
-    text = open_text(args.input, column=args.input_column, reference=reference)
+    if args.markup:
+        text = open_markup(args)
+    else:
+        text = open_text(args.input, column=args.input_column, reference=reference)
     models = Models(*(loaded or load_model(args, directories)), directories)
     args = with_length_penalty(args, models.config)
     if most := models.config["options"]["context_sentences"]:
         text = text.in_documents(most)
     shows_progress = not text.prompts and bool(args.output or not sys.stdout.isatty())
+    end = "\n" * (text.markup is None)
     output = Output(
         args.output,
-        lambda lines: console.write_result(*lines),
+        lambda lines: console.write_result(*lines, end=end),
         args.batch_size,
         what_translates(args),
         shows_progress,
+        end,
     )
     if args.score:
         score(args, text, output, models)

@@ -164,18 +164,19 @@ def atomic_path(path: FilePath) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def growing_file(path: FilePath) -> Iterator[Callable[[Iterable[str]], None]]:
+def growing_file(path: FilePath, end: str = "\n") -> Iterator[Callable[[Iterable[str]], None]]:
     r"""Yields a function that appends lines to a file, which appears when the block ends.
 
-    Until then, and after an error, an older file is unchanged. The lines wait in a file without a
-    name, which vanishes with the process, so that any number of lines takes little memory.
+    `end` is written after each line. Until the block ends, and after an error, an older file is
+    unchanged. The lines wait in a file without a name, which vanishes with the process, so that any
+    number of lines takes little memory.
     Raises UserError: as `atomic_path`.
     """
     folder = Path(os.path.realpath(path)).parent
 
     def append(lines):
         with one_line_errors(path):
-            waiting.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
+            waiting.write("".join(f"{line}{end}" for line in lines).encode("utf-8"))
 
     with contextlib.ExitStack() as stack:
         with one_line_errors(path):

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from nmt_zoo.configuration.options import MAX_INPUT_TOKENS
+from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+from nmt_zoo.decoding.text.markup import Document
 from nmt_zoo.decoding.text.tokens import tokens_of
 from nmt_zoo.decoding.translator import EMPTY, Translation
 
@@ -73,10 +75,10 @@ class JsonLines:
         sure = self.confidence(lines, best) if self.confidence else [None] * len(lines)
         return [
             json.dumps(self._record(*line), ensure_ascii=False, allow_nan=False)
-            for line in zip(lines, results, self._links(lines, results), sure, strict=True)
+            for line in zip(lines, results, self.links(lines, results), sure, strict=True)
         ]
 
-    def _links(self, lines, results):
+    def links(self, lines: Sequence[str], results: Sequence[list[Translation]]) -> list:
         """Returns the links of each line, or None for those that are not to be aligned."""
         if not self.aligner:
             return [None] * len(lines)
@@ -116,6 +118,26 @@ class JsonLines:
             "finished": translation.finished,
             "tokens": self.tokenizer.target.pieces(translation.ids),
         }
+
+
+def whole_document(document: Document, aligned: JsonLines) -> Callable[..., list[str]]:
+    """Returns a function of a window and its results: the document, after its last window.
+
+    Lines without a translation stay as they are.
+    """
+    done = []
+
+    def written(window, results):
+        _, lines = window
+        own = document.lines[len(done) :]  # Without contexts, whose words come first.
+        rows = zip(own, lines, aligned.links(lines, results), results, strict=False)
+        for line, whole, links, (best, *_) in rows:
+            more = len(split_words(whole)) - len(split_words(line))
+            links = links and [(s - more, t) for s, t in links if s >= more]
+            done.append((line, None) if best.problem else (best.text, links))
+        return [document.written(done)] * (len(done) == len(document.lines))
+
+    return written
 
 
 def _finite(number):

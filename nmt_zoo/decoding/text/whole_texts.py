@@ -27,6 +27,7 @@ class Output(NamedTuple):
     batch_size: int  # Lines that are done at once, see `windows`.
     made_by: dict  # Everything besides the text that the lines depend on, see `FinishedLines`.
     shows_progress: bool = True  # Whether to show progress on standard error.
+    end: str = "\n"  # What is written after each of the lines.
 
 
 def unfinished(path: str) -> str:
@@ -138,7 +139,7 @@ def _writing(text, output, name):
     write, advance = output.write, lambda count: None
     with contextlib.ExitStack() as stack:
         if output.path:
-            write = stack.enter_context(growing_file(output.path))
+            write = stack.enter_context(growing_file(output.path, output.end))
         if output.shows_progress:
             advance = stack.enter_context(Progress(name, text.size, "lines")).update
         yield write, advance

@@ -82,6 +82,14 @@ translate --model_dir=m --input=nowhere -> nowhere
 translate --model_dir=m --input=folder -> folder
 translate --model_dir=m --input=latin -> line 20.*UTF-8
 translate --model_dir=m --input=html -> markup
+translate --model_dir=m --input=latin --markup=html -> latin, line 20.*UTF-8
+translate --model_dir=m --input=gzip --markup=srt -> gzip
+translate --model_dir=m --input=empty --markup=html -> empty: no text
+translate --model_dir=m --input=a --markup=srt -> no text.*srt
+translate --model_dir=m --input=html --markup=html --tag=X -> --tag
+translate --model_dir=m --input=html --markup=html --score=a -> --markup
+translate --model_dir=m --input=html --markup=html --engine=ctranslate2 -> --engine.*--markup
+translate --model_dir=m --input=html --markup=html => <body>
 translate --model_dir=m --input=a --output=folder -> folder
 translate --model_dir=m --input=a --output=a -> \ba\b
 translate --model_dir=m --input=a --output=/dev/full -> /dev/full

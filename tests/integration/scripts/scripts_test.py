@@ -203,6 +203,30 @@ def test_n_best_lists_json_lines_and_scores_agree(transformer, text, tmp_path):
         assert json.loads(line)["score"] == pytest.approx(record["score"], abs=1e-3)
 
 
+def test_a_page_keeps_its_tags(transformer, tmp_path, monkeypatch):
+    page, output = tmp_path / "page.html", tmp_path / "out.html"
+    text = (
+        '<p class="a">one <b>dog</b> runs &amp; two cats</p>\n<script>1 < 2</script><p>big <i>cat'
+    )
+    page.write_text(text)
+    flags = [f"--model_dir={transformer}", "--markup=html"]
+    done = run_script("translate", [*flags, f"--input={page}", f"--output={output}"])
+    assert "page.html: tags without their start or end tag: 1, such as <i>" in done.err
+    written = output.read_text()
+    tags = '<p class="a">', "<b>", "</b>", "</p>\n<script>1 < 2</script><p>", "<i>"
+    places = [written.index(tag) for tag in tags]
+    assert places == sorted(places) and written != text and not written.endswith("\n")
+    with open(page) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert run_script("translate", flags).out == written
+    titles = tmp_path / "film.srt"
+    titles.write_text("1\n00:01 --> 00:02\none dog\nruns .\n\n")
+    lines = run_script("translate", [*flags[:1], "--markup=srt", f"--input={titles}"]).out.split(
+        "\n"
+    )
+    assert lines[:2] == ["1", "00:01 --> 00:02"] and len(lines) == 6 and all(lines[2:4])
+
+
 def test_long_lines_are_left_or_split_and_every_output_stays_well_formed(transformer, tmp_path):
     path = tmp_path / "text.en"
     path.write_text("one dog\n" + "big cat runs. " * 8 + "\n\n")
