@@ -95,7 +95,7 @@ TUTORIALS = {
         "tensorflow.org, Transformer",
         "tensorflow_transformer.md",
         "transformers.py:TensorFlowOrg",
-        ("--noise=none", "--max_epochs=20", "--eval_every_steps=1302", "--save_every_steps=300"),
+        ("--num_pieces=7500", "--noise=none", "--max_epochs=20", "--eval_every_steps=1302"),
         of_tokens,
         "(2.11 / 0.636 on TED)",
     ),
@@ -111,7 +111,8 @@ TUTORIALS = {
         "keras.io, KerasHub",
         "keras_hub.md",
         "transformers.py:KerasHub",
-        (RMSPROP, "--max_epochs=1", "--eval_every_steps=1302", "--save_every_steps=200"),
+        (RMSPROP, "--num_pieces=15000", "--max_epochs=1", "--eval_every_steps=1302")
+        + ("--save_every_steps=200",),
         of_positions(40),
         "0.804 / 0.866",
     ),

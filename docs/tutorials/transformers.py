@@ -82,7 +82,7 @@ def _in_parts(*parts):
 
 
 _WORDS = {**OPTIONS, "tokenizer": "word", "max_words": 15000, "min_word_count": 1}
-_PIECES = {**OPTIONS, "tokenizer": "bpe", "num_pieces": 15000}
+_PIECES = {**OPTIONS, "tokenizer": "bpe"}  # The size of the text chooses how many: give a flag.
 
 
 @nmt_zoo.register(
@@ -110,7 +110,7 @@ class KerasHub(TutorialTransformer):
     settings={**SETTINGS, "num_encoder_layers": 4, "num_decoder_layers": 4, "width": 128}
     | {"ffn_width": 512, "dropout": 0.1, "attention_dropout": 0.1}
     | {"positions": "marian", "scale_embeddings": True},
-    options={**OPTIONS, "tokenizer": "bpe", "num_pieces": 7500, "max_length": 128}
+    options={**_PIECES, "max_length": 128}
     | {"schedule": "inverse_sqrt", "warmup_steps": 4000, "learning_rate": (128 * 4000) ** -0.5}
     | {"adam_beta_2": 0.98},
 )
