@@ -111,8 +111,7 @@ TUTORIALS = {
         "keras.io, KerasHub",
         "keras_hub.md",
         "transformers.py:KerasHub",
-        (RMSPROP, "--num_pieces=15000", "--max_epochs=1", "--eval_every_steps=1302")
-        + ("--save_every_steps=200",),
+        (RMSPROP, "--num_pieces=15000", "--max_epochs=1", "--eval_every_steps=1302"),
         of_positions(40),
         "0.804 / 0.866",
     ),
