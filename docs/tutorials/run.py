@@ -143,10 +143,10 @@ TUTORIALS = {
         is_divided=False,
     ),
     "zoo": Tutorial(
-        "keras.io's text, the zoo's choice",
+        "keras.io's text, the zoo's choice, 11 min",
         "keras_transformer.md",
         "",
-        ("--max_minutes=20",),
+        ("--max_minutes=11",),
         None,
         "-",
         text="anki_en_es",
