@@ -46,7 +46,6 @@ def tutorials():
     for table, entries in zip((*tables, options.BY_NAME), before, strict=True):
         table.clear()
         table.update(entries)
-    options.OPTIONS[:] = options.BY_NAME.values()
     own_code._LOADED.clear()
 
 
