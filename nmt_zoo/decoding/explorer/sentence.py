@@ -101,7 +101,7 @@ class SentenceExplorer:
             score = next((x.score for x in hypotheses if x.ids == given_ids), None)
             facts = {"text": text, "score": score, "finished": True, "ids": given_ids}
             rows.insert(0, {**facts, "given": True})
-        log_probs, best_ids, best = self._scored(source_ids, [row["ids"] for row in rows])
+        log_probs, best_ids, best, _ = self._scored(source_ids, [row["ids"] for row in rows])
         for row_number, row in enumerate(rows):
             row["shown"] = row_number == 0
             row["logProb"] = _number(log_probs[row_number, : len(row["ids"])].sum())
