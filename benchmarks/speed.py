@@ -193,12 +193,10 @@ def load_ours(source, dtype="float32"):
     keras.utils.set_random_seed(SEED)
     exact = models.create(source.name, PIECES, PIECES)
     _never_end(exact)
-    is_rounded = dtype == "int8"
-    dtype = "float32" if is_rounded else dtype
-    model = models.create(source.name, PIECES, PIECES, dtype=dtype)
+    model = models.create(source.name, PIECES, PIECES, dtype=dtype.replace("int8", "float32"))
     for weight, value in zip(model.weights, exact.weights, strict=True):
         weight.assign(value)
-    if is_rounded:
+    if dtype == "int8":
         model.quantise()
     model.precompute()
     words = WordVocabulary([*SPECIALS, *(f"w{i}" for i in range(len(SPECIALS), PIECES))])

@@ -5,7 +5,7 @@ length, V target vocabulary, D width, H heads. Ids are int32, masks are bool wit
 tokens, logits and log-probabilities are float32 under every dtype policy.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple
 
 import keras
@@ -17,6 +17,7 @@ from nmt_zoo.models.layers.products import Int8, product
 
 Tensor = Any  # A tensor or array of Keras's backend; its shape and dtype are in the docstring.
 LARGEST = 2**31 - 1  # The largest 32-bit integer.
+_ROUNDED = "a model in 8 bits can neither be trained nor saved; load it in float32"
 
 
 class SettingError(ValueError):
@@ -97,10 +98,11 @@ def by_hypothesis(x: Tensor) -> Tensor:
     return ops.reshape(x, (-1, ops.shape(x)[-1]))
 
 
-def dense_weights(layer: keras.layers.Dense) -> tuple[Tensor, Tensor | None]:
-    """Returns `(kernel, bias or None)` of a `keras.layers.Dense` in its compute dtype."""
+def dense_weights(layer: keras.layers.Dense) -> tuple[Tensor | Int8, Tensor | None]:
+    """Returns `(kernel, bias or None)` of a `keras.layers.Dense`, for its compute dtype."""
     bias = ops.cast(layer.bias, layer.compute_dtype) if layer.use_bias else None
-    return ops.cast(layer.kernel, layer.compute_dtype), bias
+    kernel = layer.kernel
+    return kernel if isinstance(kernel, Int8) else ops.cast(kernel, layer.compute_dtype), bias
 
 
 def add_array(
@@ -139,6 +141,14 @@ class Precomputed:
             values,
         )
         self.variables = keras.tree.flatten(self.values)
+
+
+def round_weight(layer: keras.layers.Layer, name: str, matrix: Tensor) -> None:
+    """Puts an `Int8` of `[D, V]` numbers into the place of a weight, which is freed."""
+    layer._untrack_variable(getattr(layer, name))
+    layer._tracker.unlock()  # Keras locks it when a layer is built.
+    setattr(layer, name, Precomputed(Int8.of(matrix)).values[0])
+    layer._tracker.lock()
 
 
 class Searchable(keras.Model):
@@ -200,7 +210,9 @@ class Searchable(keras.Model):
     # True if XLA can compile `encode` and `decode_step`: all their shapes follow from those of the
     # arguments.
     can_compile = False
-    is_quantised = False  # True after `quantise`; only a compiled search is quick then.
+    # Loads a copy in 8 bits, where searches shall take the faster one; whether they do, once known.
+    rounded: Callable | None = None
+    takes_rounded: bool | None = None
     # True if there is an `align` that distinguishes source words.
     has_alignment = False
     # What the heads of `attention_maps` are in a model without attention, such as "links".
@@ -262,22 +274,35 @@ class Searchable(keras.Model):
         return ops.logsumexp(logits, axis=-1, keepdims=True)
 
     def quantise(self) -> None:
-        """Rounds weights of products and embeddings to 8 bits; to be called before `precompute`.
+        """Replaces weights of products and embeddings by 8 bits; to be called before `precompute`.
 
-        The weights must not change afterwards.
+        The exact ones are freed, so training or saving the model raises `SettingError`.
         """
-        self.is_quantised = True
         for layer in self._flatten_layers(include_self=False):
             if hasattr(layer, "quantise"):
                 layer.quantise()
+
+    @property
+    def is_quantised(self) -> bool:
+        """Whether weights are in 8 bits; only a compiled search is quick then."""
+        return any(weight.dtype == "int8" for weight in self.weights)
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        require(not self.is_quantised, _ROUNDED)
+        return super().trainable_variables
+
+    def save_own_variables(self, store: dict[str, Any]) -> None:
+        require(not self.is_quantised, _ROUNDED)
+        super().save_own_variables(store)
 
     def precompute(self) -> None:
         """Precomputes what depends on the weights alone; the weights must not change afterwards."""
 
     def precomputed(self) -> list[Precomputed]:
-        """Returns what decoding reads besides the weights, after `quantise` and `precompute`."""
-        layers = self._flatten_layers()
-        found = (getattr(layer, name, None) for layer in layers for name in ("int8", "joined"))
+        """Returns what decoding reads besides the weights, after `precompute`."""
+        layers, names = self._flatten_layers(), ("joined", "precomputed_output")
+        found = (getattr(layer, name, None) for layer in layers for name in names)
         return [tensors for tensors in found if tensors is not None]
 
     def architecture(self) -> Architecture:
@@ -309,14 +334,6 @@ class TranslationModel(Searchable):
     tracks_coverage = False
     # True if `align` distinguishes source words: not if attention is missing or uniform.
     has_alignment = True
-    int8: Precomputed | None = None  # After `quantise`: the output layer's kernel, and its bias.
-
-    def quantise(self) -> None:
-        super().quantise()
-        if self.predicts == "features":
-            kernel, bias = self.output_weights()
-            biases = [] if bias is None else [bias]
-            self.int8 = Precomputed(Int8.of(kernel), *biases)
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         """Predicts every target token from the source and the tokens before it.
@@ -339,11 +356,11 @@ class TranslationModel(Searchable):
         """
         raise NotImplementedError
 
-    def output_weights(self) -> tuple[Tensor, Tensor | None]:
+    def output_weights(self) -> tuple[Tensor | Int8, Tensor | None]:
         """Returns the output layer's kernel `[D, V]` and bias `[V]` or None, in the compute dtype.
 
-        `logits = features @ kernel + bias`. With features and weights, a loss need not hold the
-        logits of a whole batch in memory.
+        `logits = features @ kernel + bias`. After `quantise`, the kernel is an `Int8`. A loss that
+        has features and weights need not hold the logits of a whole batch in memory.
         """
         raise NotImplementedError
 
@@ -376,11 +393,7 @@ class TranslationModel(Searchable):
 
         `weights` are some columns of `output_weights`, to score these tokens only; None: all.
         """
-        if self.int8 is not None and weights is None:
-            kernel, *biases = self.int8.values
-            bias = biases[0] if biases else None
-        else:
-            kernel, bias = weights or self.output_weights()
+        kernel, bias = weights or self.output_weights()
         logits = product(features, kernel)
         return ops.cast(logits if bias is None else logits + bias, "float32")
 

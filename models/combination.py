@@ -5,14 +5,7 @@ from typing import Any
 
 from keras import ops
 
-from nmt_zoo.models.base import (
-    Precomputed,
-    Searchable,
-    StepOutput,
-    Tensor,
-    TranslationModel,
-    require,
-)
+from nmt_zoo.models.base import Searchable, StepOutput, Tensor, TranslationModel, require
 from nmt_zoo.models.ngram import NgramLanguageModel
 
 
@@ -73,16 +66,12 @@ class Combination(TranslationModel):
         return all(member.can_compile for member in self.members)
 
     def quantise(self) -> None:
-        self.is_quantised = True
         for member in self.members:
             member.quantise()
 
     def precompute(self) -> None:
         for member in self.members:
             member.precompute()
-
-    def precomputed(self) -> list[Precomputed]:
-        return [tensors for member in self.members for tensors in member.precomputed()]
 
     def with_max_length(
         self, state: dict[str, Any], max_length: int | Tensor, beam_size: int

@@ -24,6 +24,7 @@ from nmt_zoo.models.base import (
     require_choices,
     require_layers,
     require_rates,
+    round_weight,
     settings_of,
 )
 from nmt_zoo.models.layers.attention_scores import SCORES
@@ -260,6 +261,13 @@ class RecurrentTranslationModel(Composite, TranslationModel):
         embeddings = context["source_embeddings"]
         f = ops.tanh(ops.matmul(ops.cast(weights, embeddings.dtype), embeddings))  # [B, T, E]
         return ops.concatenate([outputs, ops.tanh(self.lexical_hidden(f)) + f], axis=-1)
+
+    def quantise(self) -> None:
+        """Rounds the output layer alone: the other products are too small to gain by it."""
+        round_weight(self.output_layer, "_kernel", self.output_weights()[0])
+        if self.lexical_output is not None:  # Its rows are in that kernel now.
+            del self.lexical_output._kernel
+            self.lexical_output = None
 
     def output_weights(self) -> tuple[Tensor, Tensor | None]:
         """Returns the output layer's weights; rows for lexical features follow in the kernel."""

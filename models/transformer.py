@@ -191,15 +191,11 @@ class Transformer(Composite, TranslationModel):
     precomputed_output = None  # `Precomputed` transposed target embeddings, `[D, V]`.
 
     def precompute(self) -> None:
-        if self.output_layer is None and self.int8 is None:
+        if self.output_layer is None and not self.is_quantised:
             # Products of a few rows with a transposed matrix take up to 15 times as long.
             self.precomputed_output = Precomputed(self.output_weights()[0])
         for layer in distinct(self.decoder.layers):
             layer.self_attention.precompute()
-
-    def precomputed(self) -> list[Precomputed]:
-        own = [] if self.precomputed_output is None else [self.precomputed_output]
-        return [*own, *super().precomputed()]
 
     def output_weights(self) -> tuple[Tensor, Tensor | None]:
         """Returns the output layer's weights, or the transposed target embeddings (section 3.4)."""
@@ -207,6 +203,8 @@ class Transformer(Composite, TranslationModel):
             return dense_weights(self.output_layer)
         bias = self.output_bias
         bias = None if bias is None else ops.cast(bias, self.compute_dtype)
+        if self.is_quantised:
+            return self.target_embedding.embeddings, bias
         if self.precomputed_output is not None:
             return ops.convert_to_tensor(self.precomputed_output.variables[0]), bias
         table = ops.cast(self.target_embedding.embeddings, self.compute_dtype)

@@ -69,18 +69,22 @@ def import_model(model: str, model_dir: str | os.PathLike, **options: Any) -> "T
 
 
 def load(
-    model_dir: str | os.PathLike, *, source_language: str = "", target_language: str = ""
+    model_dir: str | os.PathLike,
+    *,
+    source_language: str = "",
+    target_language: str = "",
+    precision: str = "float32",
 ) -> "TrainedModel":
     """Opens the directory of a trained model, which `train`, train.py or import_model.py wrote.
 
-    Several with the same vocabularies, separated by commas, are an ensemble. The languages are for
-    a model of several, as of translate.py.
-    Raises UserError: there is no trained model, or it is damaged.
+    Several with the same vocabularies, separated by commas, are an ensemble. The languages, for a
+    model of several, and `precision` are as of translate.py.
+    Raises UserError: there is no trained model, it is damaged, or cannot have this precision.
     """
     process.start_tensorflow()
     from nmt_zoo.trained_model import TrainedModel
 
-    return TrainedModel(model_dir, (source_language, target_language))
+    return TrainedModel(model_dir, (source_language, target_language), precision)
 
 
 def align(

@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from nmt_zoo.command_line import translate
 from nmt_zoo.command_line.calls import call
 from nmt_zoo.common.errors import UserError, texts_of
+from nmt_zoo.common.files import FilePath
+from nmt_zoo.common.parallel import num_cores
+from nmt_zoo.configuration.options import AUTO
 from nmt_zoo.decoding.alignment.aligner import Aligner
 from nmt_zoo.decoding.explorer.page import explorer_page, model_data
 from nmt_zoo.decoding.explorer.sentence import maps_of
@@ -97,9 +101,16 @@ class TrainedModel:
     Raises UserError: no run was begun there.
     """
 
-    def __init__(self, model_dir: str | os.PathLike, languages: tuple[str, str] = ("", "")):
+    def __init__(self, model_dir: FilePath, languages: tuple[str, str], precision: str):
         self.model_dir = os.fspath(model_dir)
-        self._languages = languages
+        self._languages, self._precision = languages, precision
+        (option,) = (o for o in translate.Arguments.flags() if o.name == "precision")
+        if not option.takes(precision):
+            raise UserError(f"precision: {option.refusal(repr(precision)[:60])}")
+        threads = tf.config.threading.get_intra_op_parallelism_threads()
+        if precision in ("int8", AUTO) and 0 < threads < num_cores():
+            why = f"all searches share the {threads} thread(s) with which TensorFlow has started"
+            warnings.warn(f"precision={precision}: {why}; a new process has more", stacklevel=3)
         self._made = {}
         self._directories = model_directories(self.model_dir)
         for directory in self._directories:
@@ -108,7 +119,7 @@ class TrainedModel:
 
     @functools.cached_property
     def _loaded(self) -> tuple[Any, Any, dict[str, Any]]:
-        return load_models(self._directories, languages=self._languages)
+        return load_models(self._directories, self._precision, languages=self._languages)
 
     @property
     def keras_model(self) -> Any:
@@ -165,8 +176,7 @@ class TrainedModel:
                 near = difflib.get_close_matches(name, known, n=1) or known
                 raise UserError(f"{name}: there is no such argument; is it {' or '.join(near)}?")
             if not known[name].takes(value):
-                expected = known[name].expected(limited=True)
-                raise UserError(f"{name}: expected {expected}, found {repr(value)[:60]}")
+                raise UserError(f"{name}: {known[name].refusal(repr(value)[:60])}")
         usual = {"length_penalty": self.config["length_penalty"], "compile": "never"}
         usual |= {"model_dir": self.model_dir, "given": frozenset(options)}
         more = {o.name: options.pop(o.name) for o in OPTIONS if o.name in options}

@@ -258,11 +258,11 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
         """Joins the projections of queries, keys and values; see `Searchable.precompute`."""
         layers = self.query, self.key, self.value
         kernels, biases = zip(*map(dense_weights, layers), strict=True)
-        if self.query.int8 is None:
-            kernel = ops.concatenate(kernels, axis=-1)
-        else:
-            parts = zip(*(layer.int8.values[0] for layer in layers), strict=True)
+        if isinstance(kernels[0], Int8):
+            parts = zip(*kernels, strict=True)
             kernel = Int8(*(ops.concatenate(part, axis=-1) for part in parts))
+        else:
+            kernel = ops.concatenate(kernels, axis=-1)
         self.joined = Precomputed(kernel, ops.concatenate(biases, axis=-1))
 
     def _project(self, x):
@@ -307,6 +307,7 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
             keys = ops.slice_update(keys, (0, 0, 0, at), ops.swapaxes(new_keys, 2, 3))
             values = ops.slice_update(values, (0, 0, at, 0), new_values)
             in_rows = ops.swapaxes(keys, 2, 3)
-            output, _ = self.attention(query, in_rows, values, visible, None, position, beam_size)
+            places = {"first": position, "shared": beam_size}
+            output, _ = self.attention(query, in_rows, values, visible, **places)
             output = self._merge_heads(output)
         return self.output_projection(ops.reshape(output, (-1, self.width))), keys, values

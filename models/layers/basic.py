@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from nmt_zoo.models.base import Precomputed, Tensor
-from nmt_zoo.models.layers.products import Int8, product
+from nmt_zoo.models.base import Tensor, round_weight
+from nmt_zoo.models.layers.products import product
 
 
 class Composite(keras.layers.Layer):
@@ -29,18 +29,14 @@ class Dense(keras.layers.Dense):
     def build(self, input_shape: Any = None) -> None:
         super().build((None, self.input_width))
 
-    int8: Precomputed | None = None  # After `quantise`, the kernel.
-
     def quantise(self) -> None:
         """As `Searchable.quantise`."""
-        self.int8 = Precomputed(Int8.of(ops.convert_to_tensor(self.kernel)))
+        round_weight(self, "_kernel", ops.convert_to_tensor(self.kernel))
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         """`[..., input_width]` -> `[..., units]`."""
-        if self.int8 is None:
-            return super().call(inputs, training=training)
-        y = product(inputs, self.int8.values[0])
-        y = y + ops.cast(self.bias, y.dtype) if self.use_bias else y
+        y = product(inputs, self.kernel)
+        y = ops.add(y, self.bias) if self.use_bias else y
         return y if self.activation is None else self.activation(y)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from nmt_zoo.models.base import Precomputed, Tensor
+from nmt_zoo.models.base import Tensor, round_weight
 from nmt_zoo.models.layers.products import Int8
 
 # Kinds of sinusoids. "marian" and "fairseq", named after the toolkits whose models have them: all
@@ -87,18 +87,18 @@ class TokenEmbedding(keras.layers.Layer):
         )
         self.built = True
 
-    int8: Precomputed | None = None  # After `quantise`, the embeddings.
-
     def quantise(self) -> None:
         """As `Searchable.quantise`."""
-        self.int8 = Precomputed(Int8.of(ops.transpose(self.embeddings)))
+        # As the kernel of an output layer that shares them: XLA has no fast product with a
+        # transposed matrix, but looks up columns nearly as fast as rows.
+        round_weight(self, "embeddings", ops.transpose(self.embeddings))
 
     def call(self, ids: Tensor) -> Tensor:
         """`[B, T]` int32 -> `[B, T, D]`."""
-        if self.int8 is None:
-            vectors = ops.take(self.embeddings, ids, axis=0)
+        if isinstance(self.embeddings, Int8):
+            vectors = self.embeddings.taken(ids)
         else:
-            vectors = self.int8.values[0].taken(ids)
+            vectors = ops.take(self.embeddings, ids, axis=0)
         vectors = ops.cast(vectors, self.compute_dtype)
         return vectors * self.width**0.5 if self.scaled else vectors
 

@@ -7,8 +7,11 @@ import stat
 import sys
 from typing import Any
 
+from nmt_zoo.common import process
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.parallel import num_cores
 from nmt_zoo.configuration.options import AUTO
+from nmt_zoo.decoding.search.types import ALWAYS
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.serving.ctranslate2.engine import load_directory
 
@@ -21,6 +24,14 @@ _BOTH |= {"source_language", "target_language"}
 _LARGEST_PENALTY = 1.0
 # Longest file in bytes for which the start takes more time than TensorFlow may save later.
 _SHORT = 100_000
+
+
+def start_tensorflow(args: Any) -> None:
+    """Starts TensorFlow for searches of several batches at a time."""
+    # A thread for each batch is faster than several threads for one operation after the other. But
+    # all programs of XLA share the threads of operations.
+    is_compiled = args.compile == ALWAYS or args.precision in ("int8", AUTO)
+    process.start_tensorflow(intra_op_threads=num_cores() if is_compiled else 1)
 
 
 def convert_if_chosen(args: Any) -> tuple[ModelDirectory | None, Any, str]:

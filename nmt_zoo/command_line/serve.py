@@ -26,9 +26,11 @@ from typing import Any
 import uvicorn
 
 from nmt_zoo.command_line import console
+from nmt_zoo.command_line.engines import start_tensorflow
 from nmt_zoo.command_line.flag_values import (
     ModelArguments,
     group,
+    precision_flag,
     split_sentences_flag,
     with_length_penalty,
 )
@@ -58,6 +60,7 @@ class Arguments(ModelArguments):
         "Lets XLA compile the searches of up to two lines in the background, once as much time was "
         "spent on such searches; they then take about a third of the time.",
     )
+    precision: str = precision_flag(_search, needs=("compile",))
     split_sentences: str = split_sentences_flag(
         _search, "Translates each sentence of a line by itself, and joins the translations"
     )
@@ -118,7 +121,7 @@ def about(config: dict[str, Any], languages: tuple[str, str]) -> str:
 def load(arguments: Arguments, name: str) -> ServedModel:
     """Loads the model of --model_dir."""
     directories = model_directories(arguments.model_dir)
-    loaded = load_models(directories, languages=arguments.languages)
+    loaded = load_models(directories, arguments.precision, languages=arguments.languages)
     arguments = with_length_penalty(arguments, loaded[2])
     training_text = TrainingText.read(directories[0].training_text_path)
     split, names = arguments.split_sentences, ("beam_size", "length_penalty", "max_input_tokens")
@@ -175,7 +178,7 @@ def main(arguments: Arguments) -> int:
     names = "max_lines", "max_requests", "timeout_seconds"
     limits = ServerLimits(num_threads=num_cores(), **{n: getattr(arguments, n) for n in names})
     with listening(arguments) as opened:  # Before the model is loaded, which takes long.
-        process.start_tensorflow(intra_op_threads=1)
+        start_tensorflow(arguments)
         app = make_app(
             load(arguments, name),
             limits,

@@ -22,11 +22,12 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from nmt_zoo.command_line import console
+from nmt_zoo.command_line import console, engines
 from nmt_zoo.command_line.engines import CTRANSLATE2, TENSORFLOW, convert_if_chosen
 from nmt_zoo.command_line.flag_values import (
     ModelArguments,
     group,
+    precision_flag,
     split_sentences_flag,
     with_length_penalty,
 )
@@ -58,7 +59,7 @@ from nmt_zoo.decoding.search.requests import (
     name_of,
     translator_options,
 )
-from nmt_zoo.decoding.search.types import ALWAYS, COMPILE
+from nmt_zoo.decoding.search.types import COMPILE
 from nmt_zoo.decoding.text import formats
 from nmt_zoo.decoding.text.finished import file_facts
 from nmt_zoo.decoding.text.line_warnings import LineWarnings
@@ -226,15 +227,7 @@ class Arguments(ModelArguments):
         choices=COMPILE,
     )
     batch_size: int = _search(32, "Number of sentences translated at once.", 1, 10_000)
-    precision: str = _search(
-        "float32",
-        "Number format of the computation. bfloat16 takes half the memory. On processors that "
-        "multiply it in hardware, large models translate batches in about two thirds of the time. "
-        "int8 rounds weights to 8 bits and compiles all searches, seconds for each size; it pays "
-        "for large models and many lines. Translations differ a little. auto compares float32 and "
-        "int8 at the start.",
-        choices=("float32", "bfloat16", "int8", AUTO),
-    )
+    precision: str = precision_flag(_search, excludes=("compile=never",))
     long_lines: str = _search(
         "skip",
         "How lines above --max_input_tokens are treated: skip leaves them untranslated, split "
@@ -345,22 +338,14 @@ def start_engine(args: Arguments) -> tuple[Arguments, list[Any], Any]:
     args = dataclasses.replace(args, runs_on=engine)
     if directory:
         return args, [directory], loaded
-    start_tensorflow(args)
+    engines.start_tensorflow(args)
     if args.channel_model:
         return args, [ModelDirectory(args.channel_model)], None
     return args, model_directories(args.model_dir), None
 
 
-def start_tensorflow(args: Arguments) -> None:
-    """Starts TensorFlow for a search of several batches at a time."""
-    # A thread for each batch is faster than several threads for one operation after the other. But
-    # all programs of XLA share the threads of operations.
-    is_compiled = args.compile == ALWAYS or args.precision in ("int8", AUTO)
-    process.start_tensorflow(intra_op_threads=num_cores() if is_compiled else 1)
-
-
 def load_model(args: Arguments, directories: list[Any]) -> tuple[Any, Any, dict[str, Any]]:
-    """Loads (model, tokenizer, config); in float32 if --precision=auto."""
+    """Loads (model, tokenizer, config)."""
     from nmt_zoo.model_directory.combined_models import load_combined
 
     return load_combined(
@@ -369,7 +354,7 @@ def load_model(args: Arguments, directories: list[Any]) -> tuple[Any, Any, dict[
         is_channel=bool(args.channel_model),
         weight=args.language_model_weight,
         languages=args.languages,
-        **({"dtype": args.precision} if args.precision not in ("float32", AUTO) else {}),
+        dtype=args.precision,
     )
 
 
@@ -547,17 +532,10 @@ def make_translator(
 
         options["unknowns"] = UnknownReplacer(model, tokenizer, lexicon)
     if args.runs_on == TENSORFLOW:
-        translator = Translator.of(model, tokenizer, **options)
-        if args.precision == AUTO:
-            from nmt_zoo.decoding.search.precision_choice import FasterEngine
-
-            rounded, *_ = load_model(dataclasses.replace(args, precision="int8"), directories)
-            engines = (translator.engine, Translator.of(rounded, tokenizer, **options).engine)
-            translator.engine = FasterEngine(*engines, lambda line: print(line, file=sys.stderr))
-        return translator
+        return Translator.of(model, tokenizer, **options)
 
     def load_engine():
-        start_tensorflow(args)
+        engines.start_tensorflow(args)
         keras_model, *_ = load_model(args, model_directories(args.model_dir))
         return Translator.of(keras_model, tokenizer, **options).engine
 

@@ -1,5 +1,6 @@
 """Defines the training options once, for flags, checks, config.json and docs/options.md."""
 
+import difflib
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -76,6 +77,12 @@ class Option(NamedTuple):
         least, largest = self.range()
         to = f" to {largest:.10g}" if limited or self.maximum is not None else ""
         return f"{noun} from {least:.10g}{to}"
+
+    def refusal(self, found: str) -> str:
+        """Returns what an error says of a value that the option does not take."""
+        near = difflib.get_close_matches(found.strip("'").lower(), self.choices, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        return f"expected {self.expected(limited=True)}, found {found}{hint}"
 
 
 _WAY = [

@@ -1,5 +1,6 @@
 """Models of several directories together: ensembles, shallow fusion and the noisy channel."""
 
+import functools
 import sys
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.configuration.options import CHANNEL_WEIGHT, FUSION_WEIGHT
+from nmt_zoo.configuration.options import AUTO, CHANNEL_WEIGHT, FUSION_WEIGHT
 from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES, Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import Vocabulary
 from nmt_zoo.model_directory.directory import Loaded, ModelDirectory
@@ -16,14 +17,19 @@ from nmt_zoo.models.combination import Ensemble, ShallowFusion
 from nmt_zoo.models.noisy_channel import NoisyChannel
 
 
-def load_models(directories: list[ModelDirectory], **how: Any) -> Loaded:
+def load_models(directories: list[ModelDirectory], dtype: str = "float32", **how: Any) -> Loaded:
     """Loads a translation model, or an ensemble of several with the same vocabularies.
 
     The configuration is the first one's, and if there are several, `ensemble` lists the directories
-    and presets, and `length_penalty` is their mean. `how` is as for `ModelDirectory.load`.
+    and presets, and `length_penalty` is their mean. `dtype` and `how` are as for
+    `ModelDirectory.load`; AUTO: searches choose between "float32" and "int8".
     Raises UserError: the vocabularies differ, or a directory cannot be loaded.
     """
-    loaded = [directory.load(**how) for directory in directories]
+    if dtype == AUTO:
+        loaded = load_models(directories, **how)
+        loaded[0].rounded = functools.cache(lambda: load_models(directories, "int8", **how)[0])
+        return loaded
+    loaded = [directory.load(dtype=dtype, **how) for directory in directories]
     first, (_, tokenizer, config) = directories[0], loaded[0]
     if len(loaded) == 1:
         return loaded[0]

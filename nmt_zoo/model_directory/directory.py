@@ -30,7 +30,7 @@ from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath, check_folder, read_lines, write_text
 from nmt_zoo.common.locks import RunLock
-from nmt_zoo.common.memory import available_bytes, in_words
+from nmt_zoo.common.memory import available_bytes, give_back, in_words
 from nmt_zoo.configuration.options import LENGTH_PENALTY, MAX_LENGTH_PENALTY
 from nmt_zoo.data_pipeline.tokenization.languages import Languages, of_languages
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
@@ -259,6 +259,7 @@ class ModelDirectory:
         config["length_penalty"] = 0.0 if model.decoder_class else penalty
         if not language_model:
             model.precompute()
+        give_back()  # What the file and weights in other formats took.
         return model, tokenizer, config
 
     def weights_hash(self) -> str:

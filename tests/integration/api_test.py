@@ -6,13 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import nmt_zoo
 from nmt_zoo.command_line.calls import arguments_of
 from nmt_zoo.configuration.options import BY_NAME
 from nmt_zoo.data_pipeline.datasets import DATASETS
-from tests.running import ROOT
+from tests.running import ROOT, eagerly, run_script
 from tests.tiny import SMALL
 
 SOURCES = ["a dog runs", "a cat sleeps", "a dog sleeps", "a cat runs"] * 10
@@ -52,6 +53,37 @@ def test_a_trained_model_translates_and_scores(trained):
     assert right > wrong
     assert trained[0].translate("a dog runs", beam_size=1) == TARGETS[:1]
     assert len(trained[0].translate("a dog runs", sample=True, seed=3)) == 1
+
+
+@eagerly
+@pytest.mark.parametrize("precision", ["bfloat16", "int8", "auto"])
+def test_precisions_are_those_of_the_script(precision, trained, monkeypatch, capsys):
+    monkeypatch.setattr("nmt_zoo.decoding.search.precision_choice.kernels_gain", lambda: 0.5)
+    model = nmt_zoo.load(trained[1] / "run", precision=precision)
+    found = model.translate(SOURCES[:2], length_penalty=0.5)
+    said = "precision: float32, as products in int8 take 2.0 times as long here\n"
+    assert capsys.readouterr().err == (said if precision == "auto" else "")
+    exact = trained[0].translate(SOURCES[:2], length_penalty=0.5)
+    assert found == exact
+    np.testing.assert_allclose(found.scores, exact.scores, atol=0.3)
+    assert (found.scores == exact.scores) == (precision == "auto")
+    pairs = SOURCES[:2], TARGETS[:2]
+    np.testing.assert_allclose(model.score(*pairs), trained[0].score(*pairs), atol=0.3)
+    assert model.align(*pairs) == trained[0].align(*pairs)
+    (trained[1] / "lines").write_text("".join(f"{line}\n" for line in SOURCES[:2]))
+    flags = [f"--model_dir={trained[1] / 'run'}", f"--input={trained[1] / 'lines'}"]
+    flags += [f"--precision={precision}", "--length_penalty=0.5"]
+    done = run_script("translate", flags)
+    assert done.out.splitlines() == found
+    assert done.err.startswith(said if precision == "auto" else "")
+
+
+def test_a_precision_for_which_threads_are_too_few_is_noticed(trained, monkeypatch):
+    threads = "tensorflow.config.threading.get_intra_op_parallelism_threads"
+    monkeypatch.setattr(threads, lambda: 1)
+    monkeypatch.setattr("nmt_zoo.trained_model.num_cores", lambda: 2)
+    with pytest.warns(UserWarning, match=r"precision=int8: all searches share the 1 thread\(s\)"):
+        nmt_zoo.load(trained[1] / "run", precision="int8")
 
 
 def test_python_warns_as_the_script_does(trained):
@@ -157,6 +189,10 @@ def test_an_export_is_published(trained):
     ("call", "message"),
     [
         (lambda: nmt_zoo.load("nowhere"), "nowhere"),
+        (
+            lambda: nmt_zoo.load("nowhere", precision="INT4"),
+            "bfloat16, int8, auto, found 'INT4'; did you mean int8",
+        ),
         (lambda: nmt_zoo.train("nope", model_dir="nowhere"), "unknown model 'nope'"),
         (lambda: nmt_zoo.train("transformer", model_dir="x"), r"did you mean transformer_tiny\?"),
         (lambda: nmt_zoo.train(dataset="wmt14_en_de"), "give --model_dir, such as runs/x"),

@@ -20,6 +20,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from nmt_zoo.common.memory import give_back
 from nmt_zoo.common.parallel import give_way
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.decoding.search.extension import Setup, extend, ranked, start
@@ -66,6 +67,7 @@ class Programs:
 
     def __init__(self, model: Searchable, options: SearchOptions) -> None:
         self._model, self._options = model, options
+        self._is_quantised, self._least = model.is_quantised, _least(model, options)
         precomputed = [v for tensors in model.precomputed() for v in tensors.variables]
         weights = [*model.variables, *precomputed]
         are_few = sum(math.prod(weight.shape) for weight in weights) <= _FEW
@@ -88,8 +90,8 @@ class Programs:
         A program has room for the longest translations from the start. In 8 bits, sources that are
         alone may have any length.
         """
-        is_alone = self._model.is_quantised and num_sentences == 1
-        rows = bisect.bisect_left(ROWS, max(num_sentences, _least(self._model, self._options)))
+        is_alone = self._is_quantised and num_sentences == 1
+        rows = bisect.bisect_left(ROWS, max(num_sentences, self._least))
         if rows == len(ROWS) or (width > WIDEST and not is_alone):
             return None
         size = ROWS[rows], WIDTHS[bisect.bisect_left(WIDTHS, width)]
@@ -113,6 +115,8 @@ class Programs:
             with self._lock:
                 of_graph, of_program = (self._times[size, compiled] for compiled in (False, True))
                 of_program.append(time.monotonic() - began)
+                if len(of_program) == 1:
+                    give_back()  # What compiling it took.
                 is_known = len(of_program) == _TRIALS and of_graph
                 if is_known and statistics.median(of_program) > statistics.median(of_graph):
                     self._ready.discard(size)

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import itertools
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from nmt_zoo.decoding.search.beam_search import make_search
 from nmt_zoo.decoding.search.compiled import Programs, can_compile, not_compiled
 from nmt_zoo.decoding.search.groups import in_halves
 from nmt_zoo.decoding.search.phrases import word_joints
+from nmt_zoo.decoding.search.precision_choice import FasterEngine
 from nmt_zoo.decoding.search.shortlist import check_shortlist
 from nmt_zoo.decoding.search.types import (
     ALWAYS,
@@ -55,7 +57,13 @@ def make_engine(model: Searchable, options: SearchOptions, vocabulary: Vocabular
     if model.decoder_class:
         # Vocabularies of pieces are shared by both sides, so unknown pieces can be copied.
         return DecoderEngine(model, options, copies=isinstance(vocabulary, BpeVocabulary))
-    return GraphEngine(model, options, vocabulary)
+    make = functools.partial(GraphEngine, options=options, vocabulary=vocabulary)
+    if model.rounded and can_compile(model, options):
+        return FasterEngine(model, make)
+    if model.rounded:
+        what = f"--{name}" if (name := not_compiled(options)) else "this model"
+        print(f"precision: float32, as XLA compiles no searches with {what}", file=sys.stderr)
+    return make(model)
 
 
 class DecoderEngine:
@@ -101,7 +109,8 @@ class GraphEngine:
         self.refusal = ""
         if options.shortlist is not None:
             self.refusal = check_shortlist(model, options)
-        if model.is_quantised:
+        self._is_quantised = model.is_quantised
+        if self._is_quantised:
             if name := not_compiled(options):
                 raise UserError(_NOT_INT8.format(f"--{name}"))
             self.refusal = _NOT_INT8.format("--prefix, --required and --glossary")
@@ -138,7 +147,7 @@ class GraphEngine:
         size = (
             self._programs.size_for(len(sources), width) if self._programs and not inputs else None
         )
-        if self.model.is_quantised and not size:
+        if self._is_quantised and not size:
             half = len(sources) // 2
             parts = (sentences[:half], draws[:half]), (sentences[half:], draws[half:])
             return [found for part in parts for found in self._run(*part, n_best)]

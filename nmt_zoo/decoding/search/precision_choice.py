@@ -1,5 +1,7 @@
 """Chooses between a model in float32 and its copy in 8 bits by the speed of both."""
 
+import functools
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -7,8 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from nmt_zoo.decoding.search.engine import GraphEngine
-from nmt_zoo.decoding.search.types import Hypotheses, Sentence
+from nmt_zoo.decoding.search.types import Engine, Hypotheses, Sentence
+from nmt_zoo.models.base import Searchable
 from nmt_zoo.models.layers.products import Int8, product
 
 # Largest mean difference of the scores of the first sentences with which 8 bits are good enough.
@@ -17,33 +19,38 @@ _ROWS, _WIDTH, _COLUMNS = 32, 256, 2048  # Of the product that shows whether ker
 
 
 class FasterEngine:
-    """Searches in float32, or in 8 bits if the first batch says so; an `Engine`.
+    """Searches with a model, or with its copy in 8 bits if the first batch says so; an `Engine`.
 
-    `say` is called with a line about the choice.
+    `make` returns the engine of a model. The model's other engines follow the choice, about which
+    a line is printed.
     """
 
-    def __init__(
-        self, exact: GraphEngine, rounded: GraphEngine, say: Callable[[str], None]
-    ) -> None:
-        self.options, self.refusal = exact.options, rounded.refusal
-        self._engines, self._say = (exact, rounded), say
-        self._chosen: GraphEngine | None = None
+    def __init__(self, model: Searchable, make: Callable[[Searchable], Engine]) -> None:
+        self._model, self._exact = model, make(model)
+        self.options, self.refusal = self._exact.options, self._exact.refusal
+        self._rounded = functools.cache(lambda: make(model.rounded()))
         self._lock = threading.Lock()
 
     def search(self, sentences: Sequence[Sentence], n_best: int) -> list[Hypotheses | None]:
+        if any(sentence.prefix or sentence.required for sentence in sentences):
+            return self._exact.search(sentences, n_best)  # XLA compiles no such searches.
         with self._lock:
-            if self._chosen is None:
-                takes_8_bits, why = self._compared(sentences)
-                self._chosen = self._engines[takes_8_bits]
-                self._say(f"precision: {'int8' if takes_8_bits else 'float32'}, {why}")
-        return self._chosen.search(sentences, n_best)
+            if self._model.takes_rounded is None:
+                self._model.takes_rounded, why = self._compared(sentences)
+                name = "int8" if self._model.takes_rounded else "float32"
+                print(f"precision: {name}, {why}", file=sys.stderr)
+                if not self._model.takes_rounded:
+                    self._rounded = self._model.rounded = None  # Frees the copy.
+            engine = self._rounded() if self._model.takes_rounded else self._exact
+        return engine.search(sentences, n_best)
 
     def _compared(self, sentences):
         """Returns whether to take 8 bits, and why."""
         if (gain := kernels_gain()) < 1:
             return False, f"as products in int8 take {1 / gain:.1f} times as long here"
+        engines = self._exact, self._rounded()
         found, seconds = zip(
-            *(_timed(lambda e=e: e.search(sentences, 1), 3) for e in self._engines), strict=True
+            *(_timed(lambda e=e: e.search(sentences, 1), 3) for e in engines), strict=True
         )
         scores = [[best.scores[0] for best in each if best is not None] for each in found]
         if len(scores[0]) != len(scores[1]):
@@ -52,10 +59,8 @@ class FasterEngine:
         if not difference <= MOST_DIFFERENCE:
             return False, f"as scores in int8 differ by {difference:.3f}, above {MOST_DIFFERENCE}"
         gain = seconds[0] / seconds[1]
-        return (
-            gain > 1,
-            f"as int8 is {gain:.2f} times as fast here; scores differ by {difference:.4f}",
-        )
+        why = f"as int8 is {gain:.2f} times as fast here; scores differ by {difference:.4f}"
+        return gain > 1, why
 
 
 def _timed(work, times):

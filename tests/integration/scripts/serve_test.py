@@ -22,7 +22,7 @@ from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory
 from tests.browser import chromium, requested, violations
 from tests.integration.serving.server.example import PAIR, Client, running
-from tests.running import ROOT, attempt, error_of, run_script, train
+from tests.running import ROOT, attempt, eagerly, error_of, run_script, train
 from tests.tiny import pairs
 
 HOSTILE = "<script>document.title = 'x'</script> \"one\" 'dog' \u202e cat &amp;"
@@ -72,6 +72,27 @@ def test_answers_are_those_of_translate(server, transformer, tmp_path):
     (found,) = predicted(server, "translate", text=LINES[-1:], **options)["translation"]
     last = [line.split(" ||| ") for line in several.out.splitlines()[-2:]]
     assert [text for number, text, _ in last if int(number) == len(LINES) - 1] == found
+
+
+@eagerly
+@pytest.mark.parametrize("precision", ["int8", "auto"])
+def test_precisions_are_those_of_translate(precision, transformer, tmp_path, monkeypatch, capsys):
+    gain = "nmt_zoo.decoding.search.precision_choice.kernels_gain"
+    monkeypatch.setattr(gain, lambda: 0.5)
+    arguments = serve.Arguments(model_dir=str(transformer), precision=precision, beam_size=2)
+    served = serve.load(arguments, "tiny")
+    said = capsys.readouterr().err
+    assert said.startswith("precision: float32, as products" if precision == "auto" else "")
+    write_lines(tmp_path / "lines", LINES[:2])
+    flags = [f"--model_dir={transformer}", f"--input={tmp_path / 'lines'}", "--format=scores"]
+    done = run_script("translate", [*flags, f"--precision={precision}", "--beam_size=2"])
+    translate = served.signatures["translate"]
+    inputs = {"text": LINES[:2], "beam_size": [2, 1], "length_penalty": [-1, -1], "n_best": [1, 1]}
+    answers = translate.answers(translate.rows(inputs))
+    score, text = done.out.splitlines()[0].split("\t")
+    assert answers[0]["translation"] == [text]
+    np.testing.assert_allclose(answers[0]["score"], float(score), atol=1e-4)
+    assert answers[1]["translation"][0] and capsys.readouterr().err == ""
 
 
 @pytest.mark.slow
