@@ -62,7 +62,7 @@ def test_a_run_reads_contexts_and_resumes(folder, corpus, trained):
 
 def test_contexts_in_8_bits_are_those_of_a_text_or_the_model_is_refused(folder, corpus, trained):
     flags = [*small_flags("transformer_tiny"), *FLAGS[len(small_flags("attention_ibm2")) :]]
-    train(folder, "in_8_bits", *corpus, *flags, "--copy_share=0")
+    train(folder, "in_8_bits", *corpus, *flags)
     model = nmt_zoo.load(folder / "in_8_bits", precision="int8")
     (text,) = model.translate("\n".join(DOCUMENT), **SHORT)
     assert text == "\n".join(model.translate(JOINED, **SHORT))
