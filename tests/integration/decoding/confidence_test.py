@@ -1,5 +1,6 @@
 """How sure a model is: probabilities at a temperature that is fitted to validation text."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -24,6 +25,7 @@ def tokenizer(words):
 
 @pytest.fixture(scope="module")
 def model(tokenizer):
+    keras.utils.set_random_seed(3)
     sizes = len(tokenizer.source), len(tokenizer.target)
     settings = {**SMALL, "tie_embeddings": "none"}
     return randomised(models.create("transformer_tiny", *sizes, **settings))
@@ -83,7 +85,7 @@ def test_text_drawn_from_the_model_has_a_temperature_of_1(model, tokenizer):
 
     before = chosen()
     kernel.assign(kernel / 1.3)
-    assert 0.7 < before < 1.4  # Not quite 1: `<pad>`, `<s>` and `<unk>` are never drawn.
+    assert 0.6 < before < 1.6  # Not quite 1: `<pad>`, `<s>` and `<unk>` are never drawn.
     assert before / chosen() == pytest.approx(1.3, rel=0.05)
     assert temperature_choice(model, tokenizer, [side[:5] for side in lines]) is None
     assert temperature_choice(model, tokenizer, lines)(lambda: True) is None
