@@ -39,8 +39,8 @@ from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.models import base, transformer
 from nmt_zoo.models.layers import attention, basic, transformer_layers
 from nmt_zoo.training.validation.evaluation import Evaluator
-from nmt_zoo.training.ways.gradient import gradient, losses, moving_average, schedules
-from nmt_zoo.training.ways.gradient.adam import adam
+from nmt_zoo.training.ways.gradient import gradient, losses, moving_average
+from nmt_zoo.training.ways.gradient.adam import Constant, adam
 
 BLEU = importlib.import_module("sacrebleu.metrics").BLEU  # Modules import it where they use it.
 
@@ -296,7 +296,7 @@ FAULTS = {
         "rate = peak * min(1, sqrt(w / step))",
         "OpenNMT/OpenNMT-py/issues/227",
         "tests/unit/training/updates/schedules_test.py::test_papers_peak_gives_the_papers_equation_3",
-        ((schedules.Constant, "__call__", _from_the_peak),),
+        ((Constant, "__call__", _from_the_peak),),
     ),
     "average_stays": Fault(
         "Averaged weights stay after validation",

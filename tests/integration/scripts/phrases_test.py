@@ -12,7 +12,7 @@ from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.metrics import read_records
 from tests.integration.serving.server.example import running
 from tests.running import EAGERLY, assert_same_arrays, refusals, run_script, train
-from tests.tiny import WORDS, small_flags
+from tests.tiny import WORDS
 
 pytestmark = EAGERLY
 LINES = ["one dog sees two cats", "", "zebra runs", "house big small"]
@@ -33,14 +33,6 @@ def trained(folder, preset, flags):
     write_lines(folder / "lines", LINES)
     train(folder, preset, *flags)
     return folder / preset
-
-
-@pytest.fixture(scope="module")
-def network(folder, corpus):
-    """A model with the vocabularies of those that count phrases."""
-    flags = [*small_flags("rnn_attention"), "--tokenizer=word", "--min_word_count=1"]
-    train(folder, "network", *corpus, *flags, "--max_words=0", "--bleu_lines=0", "--max_steps=1")
-    return folder / "network"
 
 
 def translate(trained, *flags):
@@ -92,8 +84,8 @@ BAD = """
 --length_penalty=2 -> --length_penalty: this model does not
 --no_repeat_ngram=2 -> --no_repeat_ngram: this model does not
 --banned={words} -> --banned: this model does not
---prefix={words} -> --prefix and --required: this model does not
---required={words} -> --prefix and --required: this model does not
+--prefix={words} -> --prefix, --required and --glossary: this model does not
+--required={words} -> --prefix, --required and --glossary: this model does not
 --engine=ctranslate2 -> which CTranslate2 does not have; presets that it can run: transformer
 """
 
@@ -143,11 +135,6 @@ def test_draws_links_and_phrases(trained, text, tmp_path):
     sides = [f"--input={text / 'valid.source'}", f"--target_input={text / 'valid.target'}"]
     done = run_script("visualize_attention", [f"--model_dir={trained}", *sides, "--heads"])
     assert "entropy" in done.out
-
-
-def test_its_phrases_serve_as_shortlist(trained, network):
-    limits = "--max_length_factor=1", "--beam_size=1"
-    assert len(translate(network, f"--shortlist={trained}", *limits)) == len(LINES)
 
 
 def test_pieces_without_a_translation_are_copied(folder, corpus, preset):

@@ -276,7 +276,7 @@ def test_the_page_is_accessible_translates_by_keyboard_and_shows_hostile_text_as
 
 
 def test_a_warning_of_loading_a_model_is_shown(monkeypatch, capfd):
-    def warn(directories, **how):
+    def warn(*directories, **how):
         os.write(2, b"a warning\n")
         raise UserError("no model")
 

@@ -99,6 +99,14 @@ def test_change_is_the_negative_gradient_of_the_mean_loss(update, whole):
     assert metrics["loss"][0] > 0
 
 
+def test_padding_changes_no_update(update, whole):
+    changes, metrics = change(update, batch(source_columns=3, target_columns=2))
+    np.testing.assert_allclose(changes, whole[0], atol=1e-5)
+    for name, (total, count) in metrics.items():
+        np.testing.assert_allclose(total, whole[1][name][0], rtol=1e-5)
+        assert count == whole[1][name][1]
+
+
 def test_metrics_are_sums_and_counts(update, whole):
     metrics = whole[1]
     assert metrics.keys() == {"loss", "nll", "gradient_norm", "skipped"}
