@@ -111,12 +111,9 @@ def ratio(ours, theirs):
 OURS = {
     ("ours", "a batch for each thread"): (True, False, "float32", NEVER),
     ("ours", "all threads in an operation"): (False, False, "float32", NEVER),
-    ("ours", "all threads in an operation, oneDNN"): (False, True, "float32", NEVER),
     ("ours", "compiled, a batch for each thread"): (True, False, "float32", ALWAYS),
-    ("ours", "compiled, all threads in an operation"): (False, False, "float32", ALWAYS),
     ("ours bfloat16", "all threads in an operation"): (False, True, "bfloat16", NEVER),
     ("ours int8", "a batch for each thread"): (True, False, "int8", ALWAYS),
-    ("ours int8", "all threads in an operation"): (False, False, "int8", ALWAYS),
 }
 
 
