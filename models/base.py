@@ -284,7 +284,7 @@ class Searchable(keras.Model):
 
     @property
     def is_quantised(self) -> bool:
-        """Whether weights are in 8 bits; only a compiled search is quick then."""
+        """True if weights are in 8 bits; only a compiled search is quick then."""
         return any(weight.dtype == "int8" for weight in self.weights)
 
     @property

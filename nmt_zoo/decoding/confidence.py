@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
-from nmt_zoo.decoding.scoring import make_scorer
+from nmt_zoo.decoding.scoring import groups, make_scorer
+from nmt_zoo.decoding.search.groups import in_halves
 from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.decoding.text.tokens import tokens_of
 from nmt_zoo.decoding.translator import UNSURE, Translation, untranslated
@@ -41,21 +42,28 @@ class ConfidenceScorer:
     def __call__(
         self, lines: Sequence[str], translations: Sequence[Translation]
     ) -> list[Confidence | None]:
-        """Scores the best translation of each line; None for one that is missing, or in parts."""
+        """Scores the best translation of each line; None for one that is missing or in parts.
+
+        None, too, for one for which there is not enough memory.
+        """
         both = [tokens_of(self.tokenizer, *pair) for pair in zip(lines, translations, strict=True)]
         rows = [
             row
             for row, ((source, _), _) in enumerate(both)
             if len(source) in range(2, self._most + 1) and not translations[row].problem
         ]
+        longest = [max(len(ids) for ids, _ in pair) for pair in both]
+        rows.sort(key=lambda row: -longest[row])
         found: list[Confidence | None] = [None] * len(both)
-        if rows:
-            ids = (padded([both[row][side][0] for row in rows]) for side in (0, 1))
-            scores = self._score(*ids)
-            columns = zip(scores.log_probs.numpy(), scores.confidence.numpy(), strict=True)
-            for row, (log_probs, sure) in zip(rows, columns, strict=True):
-                found[row] = _confidence(*both[row][1], log_probs, sure)
+        for group in groups(rows, longest):
+            ids = ([both[row][side][0] for row in group] for side in (0, 1))
+            for row, scores in zip(group, in_halves(self._scores, *ids), strict=True):
+                found[row] = scores and _confidence(*both[row][1], *scores)
         return found
+
+    def _scores(self, sources, targets):
+        scores = self._score(padded(sources), padded(targets))
+        return [*zip(scores.log_probs.numpy(), scores.confidence.numpy(), strict=True)]
 
 
 class Abstaining:

@@ -2,7 +2,7 @@
 
 import collections
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,6 +92,21 @@ def make_scorer(
     return in_graph(model, score)
 
 
+def groups(
+    rows: Sequence[int], longest: Sequence[int], batch_size: int = 32
+) -> Iterator[Sequence[int]]:
+    """Yields groups of at most `batch_size` pairs whose attention fits into memory.
+
+    `rows` are the places of pairs, the longest first; `longest` has the tokens of the longer side
+    of each place.
+    """
+    while rows:
+        size = MAX_SOURCE_WEIGHTS // int(longest[rows[0]]) ** 2
+        group = rows[: min(max(size, 1), batch_size)]
+        rows = rows[len(group) :]
+        yield group
+
+
 class Scorer:
     """Scores translations of lines with a model and its tokenizer.
 
@@ -147,10 +162,7 @@ class Scorer:
                 results[row] = untranslated(TOO_LONG)._replace(text=targets[row])
             elif longest[row] > 1:
                 todo.append(row)
-        while todo:
-            size = MAX_SOURCE_WEIGHTS // int(longest[todo[0]]) ** 2
-            rows = todo[: min(max(size, 1), self.batch_size)]
-            todo = todo[len(rows) :]
+        for rows in groups(todo, longest, self.batch_size):
             log_probs = in_halves(self._log_probs, *([side[row] for row in rows] for side in ids))
             for row, log_prob in zip(rows, log_probs, strict=True):
                 results[row] = self._result(targets[row], ids[1][row], log_prob, numbers[row])

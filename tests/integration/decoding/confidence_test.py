@@ -61,6 +61,19 @@ def test_tokens_make_words_and_words_make_the_sentence(model, tokenizer):
     assert nothing is None
 
 
+def test_neighbours_and_their_lengths_change_no_confidence(model, tokenizer, monkeypatch):
+    best = [of_line[0] for of_line in Translator.of(model, tokenizer).translate(LINES)]
+    scorer = ConfidenceScorer(model, tokenizer, 1.0, 100)
+    expected = [
+        scorer([line], [translation])[0] for line, translation in zip(LINES, best, strict=True)
+    ]
+    for most_weights in (1, 100, 1 << 21):  # Groups of one, of some, and of all.
+        monkeypatch.setattr("nmt_zoo.decoding.scoring.MAX_SOURCE_WEIGHTS", most_weights)
+        for found, alone in zip(scorer(LINES, best), expected, strict=True):
+            assert found.sentence == pytest.approx(alone.sentence, abs=2e-4)
+            np.testing.assert_allclose(found.log_probs, alone.log_probs, atol=2e-4)
+
+
 def test_translations_below_the_least_confidence_are_left_out_and_no_others(model, tokenizer):
     results = Translator.of(model, tokenizer).translate(LINES)
     scorer = ConfidenceScorer(model, tokenizer, 1.0, 100)
