@@ -30,6 +30,7 @@ _TEMPLATES = (
     *("N,N %", "N:N", "CW", "CW-CW", "CCC"),
 )
 _WORD = re.compile(r"\w+")
+_FIRST = re.compile(r"(?<![\w'’])\w")
 _EQUAL = re.compile(r"\d+|\w{3,}")  # If both sides have it once, it is its own translation.
 _STOP = re.compile(r"\s*[.!?…。！？।؟]+$")
 _LONG = re.compile(r"[^\W\d_]{4,}")  # A word in which people mistype letters.
@@ -44,7 +45,14 @@ def capitals(pair: Pair, _: random.Random) -> Pair:
 
 def titles(pair: Pair, _: random.Random) -> Pair:
     """Begins every word of both lines with a capital."""
-    return [_WORD.sub(lambda match: match[0][0].upper() + match[0][1:], line) for line in pair]
+    return [_FIRST.sub(lambda match: match[0].upper(), line) for line in pair]
+
+
+def lowercase(pair: Pair, draw: random.Random) -> Pair:
+    """Writes the source in small letters, in half of the lines but for the first one."""
+    source, target = pair
+    kept = draw.randrange(2)
+    return [source[:kept] + source[kept:].lower(), target]
 
 
 def typos(pair: Pair, draw: random.Random) -> Pair:
@@ -99,7 +107,7 @@ def numbers(pair: Pair, draw: random.Random) -> Pair:
 
 
 KINDS: dict[str, Callable[[Pair, random.Random], Pair]] = {
-    kind.__name__: kind for kind in (capitals, titles, typos, stop, spaces, numbers)
+    kind.__name__: kind for kind in (capitals, titles, lowercase, typos, stop, spaces, numbers)
 }
 COPIES, NONE = "copies", "none"
 NAMES = (COPIES, *KINDS)

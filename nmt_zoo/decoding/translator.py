@@ -19,6 +19,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_
 from nmt_zoo.decoding.minimum_bayes_risk import expected_utilities
 from nmt_zoo.decoding.search.phrases import phrase_ids
 from nmt_zoo.decoding.search.types import Engine, SearchOptions, Sentence, length_normaliser
+from nmt_zoo.decoding.text.casing import Casing, Form
 from nmt_zoo.decoding.text.glossary import Glossary
 from nmt_zoo.decoding.text.kept_parts import Hidden, KeptParts
 from nmt_zoo.decoding.text.splitting import sentences, split_line
@@ -51,6 +52,7 @@ class LineOptions(NamedTuple):
     # For each line `(prefix, phrases)`: text with which its translation begins, and a list of
     # phrases that it contains; None: there are no such constraints.
     constraints: Sequence[tuple[str, list[str]]] | None = None
+    casing: Casing | None = None  # Of lines in capitals; None: they stay as they are.
     glossary: Glossary | None = None  # Terms whose translations are required.
     keep: KeptParts | None = None  # Parts of lines that are not translated.
     # Sentences before each line of a text of several lines with which it is translated, see
@@ -76,7 +78,9 @@ class _Piece(NamedTuple):
     line: int  # Place of the line.
     number: int  # Of the line, for errors, for its constraints, and for draws.
     part: int  # Place of this part in its line; 0 for a whole line.
-    text: str
+    text: str  # In small letters, if they replace capitals.
+    terms: list[str]  # Required translations.
+    restore: Form | None  # Gives its translation the capitals of the line.
     hidden: Hidden | None  # `ids` has its text alone; None: all of `text`.
     ids: list  # Its ids in the source vocabulary, with `</s>`.
 
@@ -198,7 +202,8 @@ class Translator:
                 # The best one of each part is joined.
                 wanted = n_best if num_parts[piece.line] == 1 else 1
                 translations = self._translations(piece, of_piece, wanted)
-                parts[piece.line][piece.part] = self._with_terms(piece, translations)
+                translations = self._with_terms(piece, translations)
+                parts[piece.line][piece.part] = self._with_capitals(piece, translations)
                 num_open[piece.line] -= 1
             finish(dict.fromkeys(piece.line for piece in batch))
         return [results[line] for line in range(len(lines))]
@@ -227,14 +232,29 @@ class Translator:
             for part, text in enumerate(self._parts_of(normalised(lines[line], form), number))
         ]
         divided_parts = [self.divided(text) for *_, text in parts]
+        cased = [self._small(own) for *_, own in divided_parts]
         keep = self.options.keep
-        hidden = [keep and keep.hide(own) for *_, own in divided_parts]
-        texts = [
-            language + joined(context, tags + (without.text if without else own))
-            for without, (language, context, tags, own) in zip(hidden, divided_parts, strict=True)
-        ]
+        hidden = [keep and keep.hide(small) for small, _ in cased]
+        pieces, texts = [], []
+        for part, divided_part, (small, restore), without in zip(
+            parts, divided_parts, cased, hidden, strict=True
+        ):
+            language, context, tags, own = divided_part
+            text = without.text if without else small
+            texts.append(language + joined(context, tags + text))
+            terms = self._terms([text, own] if restore else [text])
+            whole = language + joined(context, tags + small)
+            pieces.append(_Piece(*part[:3], whole, terms, restore, without, []))
         source = self.tokenizer.source.encode(texts)
-        return [_Piece(*part, *rest) for part, *rest in zip(parts, hidden, source, strict=True)]
+        return [piece._replace(ids=ids) for piece, ids in zip(pieces, source, strict=True)]
+
+    def _small(self, line):
+        return self.options.casing.small(line) if self.options.casing else (line, None)
+
+    def _terms(self, texts):
+        """Returns the translations of the terms of texts, each once."""
+        glossary = self.options.glossary
+        return list(dict.fromkeys(itertools.chain(*map(glossary.find, texts)))) if glossary else []
 
     def in_sentences(self, line: str, number: int) -> list[str]:
         """Splits a line into sentences, see `split_sentences`, unless it has constraints."""
@@ -292,6 +312,8 @@ class Translator:
         return [language + (both if self._fits(both) else part) for both, part in pairs]
 
     def _fits(self, text):
+        language, context, tags, own = self.divided(text)
+        text = language + joined(context, tags + self._small(own)[0])
         return len(self.tokenizer.source.encode([text])[0]) <= self.options.max_input_tokens
 
     def _search(self, batch, n_best):
@@ -346,27 +368,29 @@ class Translator:
             self.check_constraints(piece.number, " or more")
         else:
             prefix, phrases = constraints[piece.number - 1]
-        phrases = list(dict.fromkeys([*phrases, *self._terms_of(piece)]))
+        phrases = list(dict.fromkeys([*phrases, *piece.terms]))
         (prefix,) = vocabulary.encode([prefix])
         return prefix[:-1], [phrase_ids(phrase, vocabulary) for phrase in phrases]
 
-    def _terms_of(self, piece):
-        """Returns the translations of the terms of a `_Piece`."""
-        glossary = self.options.glossary
-        text = piece.hidden.text if piece.hidden else piece.text
-        return glossary.find(self.divided(text)[-1]) if glossary else []
-
     def _with_terms(self, piece, translations):
         """Counts the terms of a `_Piece` in its best translation; adds the capitals of terms."""
-        glossary, terms = self.options.glossary, self._terms_of(piece)
-        if not terms:
+        glossary = self.options.glossary
+        if not (glossary and piece.terms):
             return translations
         translations = [
             translation._replace(text=glossary.capitalised(piece.text, translation.text))
             for translation in translations
         ]
-        glossary.count(piece.number, terms, translations[0].text)
+        glossary.count(piece.number, piece.terms, translations[0].text)
         return translations
+
+    def _with_capitals(self, piece, translations):
+        """Gives the translations of a `_Piece` the capitals of its line."""
+        if not piece.restore:
+            return translations
+        texts = [piece.restore(translation.text) for translation in translations]
+        new = zip(translations, texts, self.tokenizer.target.encode(texts), strict=True)
+        return [old if old.problem else old._replace(text=text, ids=ids) for old, text, ids in new]
 
     def _translations(self, piece, hypotheses, n_best):
         """Returns the `n_best` translations of a `_Piece` as text, given its `Hypotheses`."""

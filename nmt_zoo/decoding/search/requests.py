@@ -18,6 +18,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
 from nmt_zoo.decoding.search.phrases import has_phrase
 from nmt_zoo.decoding.search.rules import rules_of
 from nmt_zoo.decoding.search.types import SearchOptions
+from nmt_zoo.decoding.text.casing import Casing
 from nmt_zoo.decoding.text.glossary import Glossary
 from nmt_zoo.decoding.text.kept_parts import KeptParts, can_keep
 from nmt_zoo.decoding.text.training_text import TrainingText
@@ -159,7 +160,9 @@ OPTIONS = (
     ),
 )
 FILES = ("prefix", "required", "glossary", "banned")  # Options that name a file of text.
-_NOT_WITH_COPIES = ("keep", "prefix", "required", "banned")
+# Texts of the user are looked for in lines or translations, or put there, as they are.
+_NOT_IN_SMALL_LETTERS = ("prefix", "required", "banned")
+_NOT_WITH_COPIES = ("keep", *_NOT_IN_SMALL_LETTERS)
 
 
 def check_requests(given: dict[str, Any], *, beam_size: int, n_best: int) -> None:
@@ -222,6 +225,8 @@ def translator_options(
         options["keep"] = KeptParts(given["keep"], tokenizer)
     elif copies and not any(map(given.get, _NOT_WITH_COPIES)) and can_keep(tokenizer):
         options["keep"] = KeptParts("", tokenizer)
+    if not any(map(given.get, _NOT_IN_SMALL_LETTERS)):
+        options["casing"] = Casing(tokenizer.source)
     vocabulary, banned = tokenizer.target, []
     if given.get("rules"):
         options["rules"] = rules_of(given["rules"], vocabulary)

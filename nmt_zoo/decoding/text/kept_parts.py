@@ -1,6 +1,6 @@
-"""Hides from a model what it cannot translate: web addresses, new characters, and capitals.
+"""Hides from a model what it cannot translate: web addresses and new characters.
 
-A placeholder stands for each hidden part. Lines in capitals are translated in small letters.
+A placeholder stands for each hidden part.
 """
 
 import functools
@@ -30,7 +30,6 @@ _BULLET = re.compile(r"\s*(?:[-–—*•◦‣▪·]|\(?(?:\d{1,3}|[A-Za-z])\)|
 _STOP = re.compile(r"\s*[.!?…。！？।؟]*\s*$")
 _MARKS = {"Mn", "Me", "Cf"}  # Unicode's categories of combining and invisible characters.
 _PAIRED = {"Pi", "Pf", "Ps", "Pe"}  # Unicode's categories of quotes and brackets.
-_WORDS = re.compile(rf"({TECHNICAL})|[^\W\d_]+")
 _APOSTROPHE = re.compile(r"(?<=\w)’(?=\w)")
 _BYTE = re.compile("<0x..>")
 
@@ -44,18 +43,16 @@ class Part(NamedTuple):
 class Hidden(NamedTuple):
     """A line without the parts that are not translated."""
 
-    # The line, in which placeholders stand for parts, and symbols at its ends are left out; in
-    # small letters if the line is in capitals that the vocabulary hardly knows.
+    # The line, in which placeholders stand for parts, and symbols at its ends are left out.
     text: str
     parts: dict  # Sign -> `Part`.
     front: str = ""  # What stood before the text, with its spaces.
     before_stop: str = ""  # What stood before the final stop.
     end: str = ""  # What stood after the text.
-    in_capitals: bool = False
 
 
 class KeptParts:
-    """Hides parts of a line and capitals, and puts them into its translation.
+    """Hides parts of a line, and puts them into its translation.
 
     Besides the parts that match a pattern, these are words, symbols and `TECHNICAL` texts with
     characters that the vocabulary has only in bytes. `pattern` is a regular expression; "technical"
@@ -90,17 +87,16 @@ class KeptParts:
             line = _APOSTROPHE.sub("'", line)
         line = self._without_marks(line)
         line, *ends = self._without_ends(line)
-        original, line = line, self._in_small_letters(line)
         parts, hidden, end = {}, [], 0
         placeholders = (placeholder for placeholder in PLACEHOLDERS if placeholder not in line)
         # Where no placeholder is left, parts stay in the line.
         for (first, last), placeholder in zip(self._spans(line), placeholders, strict=False):
             before, after = line[:first][-1:].strip(), line[last:][:1].strip()
-            parts[placeholder] = Part(original[first:last], before, after)
+            parts[placeholder] = Part(line[first:last], before, after)
             # A word beside a placeholder is to have its usual pieces, which begin with a space.
             hidden += [line[end:first], " " * bool(before), placeholder, " " * bool(after)]
             end = last
-        return Hidden("".join([*hidden, line[end:]]), parts, *ends, line != original)
+        return Hidden("".join([*hidden, line[end:]]), parts, *ends)
 
     def _without_marks(self, line):
         """Drops marks and invisible characters on known letters that the vocabulary lacks.
@@ -115,18 +111,6 @@ class KeptParts:
                 continue
             kept += character
         return kept
-
-    def _in_small_letters(self, line):
-        """Returns a line as a sentence if all its words are in capitals, else as it is."""
-        words = [match for match in _WORDS.finditer(line) if not match[1]]
-        if len(words) < 2 or not all(word[0].isupper() for word in words):
-            return line
-        small = _WORDS.sub(lambda match: match[0] if match[1] else match[0].lower(), line)
-        first = words[0].start()
-        if not self._is_new(line[first]):
-            small = small[:first] + line[first] + small[first + 1 :]
-        spelled, usual = map(len, self._source.encode([line, small]))
-        return small if spelled > 1.5 * usual and len(small) == len(line) else line
 
     def _without_ends(self, line):
         """Cuts symbols off both ends of a line, where no model is needed to place them.
@@ -195,8 +179,6 @@ class KeptParts:
     @staticmethod
     def restore(text: str, hidden: Hidden) -> str:
         """Puts the parts into a translation, each once, at the first of its placeholders."""
-        if hidden.in_capitals:
-            text = text.upper()
         text = _in_pairs(text, hidden.parts)
         for placeholder, part in hidden.parts.items():
             before, *after = text.split(placeholder)

@@ -85,7 +85,7 @@ def test_a_server_answers_as_translate_py_for_contexts_tags_sentences_and_copied
     trained, folder
 ):
     odd = shutil.copytree(trained, folder / "odd")
-    changes = {"config.json": ('"noise": "copies=0.05"', '"noise": "copies=0.5"')}
+    changes = {"config.json": ('"noise": "copies=0.05', '"noise": "copies=0.5')}
     changes["training_text.json"] = '"tags": []', '"tags": ["<formal>"]'
     for name, (old, new) in changes.items():
         text = (odd / name).read_text()

@@ -128,8 +128,8 @@ RECIPES = [
             *(({"noise": "none"}, "none"), ({"noise": "stop=0.2"}, "stop=0.2")),
         )
     ),
-    ("transformer_tiny", "demo", {}, None, {"noise": "copies=0.05"}),
-    ("lstm_luong", "files", {}, (10**6, 0), {"noise": "copies=0.05"}),
+    ("transformer_tiny", "demo", {}, None, {"noise": recipes.NOISE}),
+    ("lstm_luong", "files", {}, (10**6, 0), {"noise": recipes.NOISE}),
     *(
         (preset, "files", {}, (10**6, 0), {"noise": "none"})
         for preset in ("ibm1", "attention_ibm1", "ibm1_factored", "ngram_lm")

@@ -19,8 +19,14 @@ def drawn(kind, pair=PAIR, count=50):
 def test_capitals_and_first_capitals_are_on_both_sides():
     assert drawn("capitals")[0] == [line.upper() for line in PAIR]
     source, target = drawn("titles")[0]
-    assert source == "I Know The King'S 12 Horses, And He Sleeps."
+    assert source == "I Know The King's 12 Horses, And He Sleeps."
     assert target == "Ich Kenne Die 12 Pferde, Und Er Schläft !"
+
+
+def test_small_letters_are_in_the_source_alone_with_and_without_its_first_one():
+    found = {source for source, _ in drawn("lowercase")}
+    assert found == {PAIR[0].lower(), PAIR[0][0] + PAIR[0][1:].lower()}
+    assert {target for _, target in drawn("lowercase")} == {PAIR[1]}
 
 
 def test_a_final_stop_leaves_both_sides_or_none():
