@@ -38,7 +38,7 @@ from nmt_zoo.common.parallel import num_cores
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.configuration.options import AUTO, CHANNEL_WEIGHT, FUSION_WEIGHT
 from nmt_zoo.data_pipeline.input_text import InputText, open_text, reader, windows
-from nmt_zoo.data_pipeline.noise import NAMES
+from nmt_zoo.data_pipeline.noise import COPIES, NAMES
 from nmt_zoo.decoding.noise_scores import CLEAN, kinds_of, noise_scores
 from nmt_zoo.decoding.scores import (
     METRICS,
@@ -546,6 +546,20 @@ def make_translator(
     return Translator(engine, tokenizer, of_lines)
 
 
+def abstaining(args: Arguments, models: Models) -> dict[str, Any]:
+    """Returns what leaves out doubtful translations, as an argument of `translate_text`."""
+    if args.abstain is None:
+        return {}
+    from nmt_zoo.decoding.confidence import Abstaining
+
+    if not (scorer := confidence_scorer(args, models)):
+        raise UserError(
+            f"--abstain: {models.config['model']} gives no probabilities of single tokens; "
+            "leave it out"
+        )
+    return {"abstain": Abstaining(scorer, args.abstain)}
+
+
 def translate(
     args: Arguments,
     text: Any,
@@ -557,6 +571,11 @@ def translate(
     """Translates an `InputText`; prints warnings and scores."""
     unknowns, keep = translator.options.unknowns, translator.options.keep
     training = None
+    if args.noise and len(text.references) > 1:
+        raise UserError(
+            f"--noise alters a line and its reference, found {len(text.references)} references "
+            "of each line; give one"
+        )
     if text.references:  # Read before the work, in case it is damaged.
         training = [directory.summary() for directory in models.directories]
         training = training[0] if len(training) == 1 else training
@@ -568,16 +587,6 @@ def translate(
         n_best=args.n_best,
         replaces_unknowns=unknowns is not None,
     )
-    abstaining = {}
-    if args.abstain is not None:
-        from nmt_zoo.decoding.confidence import Abstaining
-
-        if not (scorer := confidence_scorer(args, models)):
-            raise UserError(
-                f"--abstain: {models.config['model']} gives no probabilities of single tokens; "
-                "leave it out"
-            )
-        abstaining["abstain"] = Abstaining(scorer, args.abstain)
     began = time.monotonic()
     outputs, num_used = translate_text(
         text,
@@ -586,7 +595,7 @@ def translate(
         n_best=args.n_best,
         formatted=make_format(args, models, text.markup),
         warnings=reported,
-        **abstaining,
+        **abstaining(args, models),
     )
     seconds = None if num_used else round(time.monotonic() - began, 1)
     for warning in reported:
@@ -615,18 +624,17 @@ def with_noise(args: Arguments, translator: Translator, outputs: list[str]) -> l
     """Translates and scores the test set with each kind of noise; returns `noise_scores.Row`s."""
     text = open_text(args.input, column=args.input_column, reference=args.reference)
     lines = [line for _, window in windows(text.read, args.batch_size) for line in window]
-    if len(text.references) > 1:
-        raise UserError(
-            f"--noise alters a line and its reference, found {len(text.references)} references "
-            "of each line; give one"
-        )
     pairs = list(zip(lines, text.references[0], strict=True))
     tokenize = args.tokenize
     if tokenize == AUTO:
         tokenize, _ = bleu_tokenizer(text.references)
-    rows = noise_scores(translator, kinds_of(args.noise), pairs, outputs, tokenize)
-    with Progress("noise", len(kinds_of(args.noise)) + 1, "texts") as progress:
-        return [progress.update(1) or row for row in rows]
+    kinds = kinds_of(args.noise)
+    rows = noise_scores(translator, kinds, pairs, outputs, tokenize)
+    with Progress("noise", len(kinds) + 1, "texts") as progress:
+        rows = [progress.update(1) or row for row in rows]
+    if len(rows) <= len(kinds):
+        print(f"{COPIES}: not scored, the vocabulary has no byte pieces", file=sys.stderr)
+    return rows
 
 
 def main(args: Arguments) -> int:

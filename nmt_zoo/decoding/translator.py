@@ -35,6 +35,8 @@ class Translation(NamedTuple):
     finished: bool  # False if the translation was cut at its length limit.
     ids: list  # Its token ids including `</s>`.
     problem: str = ""  # Why the line was left untranslated, from `PROBLEMS`; "": it was not.
+    # The line and its translation in small letters, as the model has them; None: as they are.
+    small: tuple[str, str] | None = None
 
 
 class LineOptions(NamedTuple):
@@ -388,9 +390,9 @@ class Translator:
         """Gives the translations of a `_Piece` the capitals of its line."""
         if not piece.restore:
             return translations
-        texts = [piece.restore(translation.text) for translation in translations]
-        new = zip(translations, texts, self.tokenizer.target.encode(texts), strict=True)
-        return [old if old.problem else old._replace(text=text, ids=ids) for old, text, ids in new]
+        return [
+            x._replace(text=piece.restore(x.text), small=(piece.text, x.text)) for x in translations
+        ]
 
     def _translations(self, piece, hypotheses, n_best):
         """Returns the `n_best` translations of a `_Piece` as text, given its `Hypotheses`."""

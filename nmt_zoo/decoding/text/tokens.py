@@ -14,10 +14,12 @@ Tokens = tuple[Sequence[int], Sequence[int]]  # Ids with `</s>`, and the number 
 def tokens_of(tokenizer: Tokenizer, line: str, translation: Translation) -> tuple[Tokens, Tokens]:
     """Returns the `Tokens` of a line and of its translation.
 
-    If the translation is joined from pieces, so is the line: both then count words.
+    If the translation is joined from pieces, so is the line: both then count words. Of a line in
+    capitals, they are those that the model has read and written.
     """
     source, target = tokenizer.source, tokenizer.target
-    text, ids = translation.text, [i for i in translation.ids if i != EOS_ID]
+    line, text = translation.small or (line, translation.text)
+    ids = [i for i in translation.ids if i != EOS_ID]
     pieces = [piece_text(piece, target.style) for piece in target.pieces(ids)]
     (source_ids,), (numbers,) = source.encode([line]), source.word_numbers([line])
     if b"".join(pieces).strip(b" ") != text.encode():
