@@ -135,7 +135,7 @@ def whole_document(document: Document, aligned: JsonLines) -> Callable[..., list
             more = len(split_words(whole)) - len(split_words(line))
             links = links and [(s - more, t) for s, t in links if s >= more]
             done.append((line, None) if best.problem else (best.text, links))
-        return [document.written(done)] * (len(done) == len(document.lines))
+        return [document.written(done)] if len(done) == len(document.lines) else []
 
     return written
 
