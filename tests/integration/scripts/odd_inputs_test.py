@@ -20,7 +20,7 @@ FILES = {
     **{"empty": "", "blank": " \n" * 20, "longer": TARGET + "mehr\n", "bom": "\ufeff" + SOURCE},
     **{"crlf": SOURCE.replace("\n", "\r\n"), "long": "one " * 300 + "\n", "far": "x " * 99 + "\n"},
     **{"latin": SOURCE[:-13].encode() + "läuft\n".encode("latin-1"), "bad.tsv": TSV + "no tab\n"},
-    **{"xml": XML, "html": "<html>\n<body>x</body>\n</html>\n", "nul": "one\0dog\n"},
+    **{"xml": XML, "html": "<html>\n<body><p>x</p><p>x</p></body>\n</html>\n", "nul": "one\0dog\n"},
     **{"gold": "1 1 1 S\n", "two": "1 1 1 S\n0-0\n", "many": "99 1 1\n", "words": "a b\n" * 20},
 }
 # Beside them are a folder, a pipe, and the models m (a Transformer) and i (IBM Model 1). "nowhere"
@@ -89,7 +89,7 @@ translate --model_dir=m --input=a --markup=srt -> no text.*srt
 translate --model_dir=m --input=html --markup=html --tag=X -> --tag
 translate --model_dir=m --input=html --markup=html --score=a -> --markup
 translate --model_dir=m --input=html --markup=html --engine=ctranslate2 -> --engine.*--markup
-translate --model_dir=m --input=html --markup=html => <body>
+translate --model_dir=m --input=html --batch_size=1 --markup=html => <body>
 translate --model_dir=m --input=a --output=folder -> folder
 translate --model_dir=m --input=a --output=a -> \ba\b
 translate --model_dir=m --input=a --output=/dev/full -> /dev/full
