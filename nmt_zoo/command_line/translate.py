@@ -56,6 +56,7 @@ from nmt_zoo.decoding.search.requests import (
     FILES,
     OPTIONS,
     check_requests,
+    copies_unknown,
     name_of,
     translator_options,
 )
@@ -358,13 +359,16 @@ def load_model(args: Arguments, directories: list[Any]) -> tuple[Any, Any, dict[
     )
 
 
-def open_markup(args: Arguments) -> InputText:
-    """Opens the document of --markup as a text of its sentences; prints what is odd in it."""
+def open_markup(args: Arguments, copies: bool) -> InputText:
+    """Opens the document of --markup as a text of its sentences; prints what is odd in it.
+
+    Code and the like inside of sentences are signs, if the model `copies` what it does not know.
+    """
     name = args.input or "standard input"
     data = read_bytes(args.input) if args.input else sys.stdin.buffer.read()
     check_plain(data, name)
-    divide = {"divide": lambda text: [text]} if args.split_sentences == "never" else {}
-    document = Document(decode_block(data, name, 1), args.markup, name, **divide)
+    how = {"divide": lambda text: [text]} if args.split_sentences == "never" else {}
+    document = Document(decode_block(data, name, 1), args.markup, name, signs=copies, **how)
     if document.remark:
         print(document.remark, file=sys.stderr)
     return InputText(reader(document.lines), name, len(document.lines), markup=document)
@@ -653,7 +657,7 @@ def main(args: Arguments) -> int:
         training_text = TrainingText.read(directories[0].training_text_path)
     reference = args.reference or args.score
     if args.markup:
-        text = open_markup(args)
+        text = open_markup(args, copies_unknown(args.options, directories))
     else:
         text = open_text(args.input, column=args.input_column, reference=reference)
     models = Models(*(loaded or load_model(args, directories)), directories)

@@ -194,6 +194,17 @@ def name_of(directories: Sequence[Any]) -> str:
     return f"the model in {', '.join(str(directory.path) for directory in directories)}"
 
 
+def copies_unknown(given: dict[str, Any], directories: Sequence[Any]) -> bool:
+    """Returns whether models copy parts of a line that they do not know, without being asked to.
+
+    Arguments are as of `translator_options`.
+    """
+    trained = (directory.config()["options"].get("noise", NONE) for directory in directories)
+    return not any(map(given.get, _NOT_WITH_COPIES)) and all(
+        COPIES in shares_of(noise) for noise in trained
+    )
+
+
 def translator_options(
     given: dict[str, Any],
     tokenizer: Tokenizer,
@@ -212,7 +223,6 @@ def translator_options(
     others = (*FILES, "keep", "shortlist")
     options = {name: value for name, value in given.items() if name not in others}
     trained = [directory.config()["options"] for directory in directories]
-    copies = all(COPIES in shares_of(of_model.get("noise", NONE)) for of_model in trained)
     options |= {
         "name": name_of(directories),
         "context_sentences": trained[0]["context_sentences"],
@@ -223,7 +233,7 @@ def translator_options(
         options["beam_size"] = 1
     if given.get("keep") not in (None, "none"):
         options["keep"] = KeptParts(given["keep"], tokenizer)
-    elif copies and not any(map(given.get, _NOT_WITH_COPIES)) and can_keep(tokenizer):
+    elif copies_unknown(given, directories) and can_keep(tokenizer):
         options["keep"] = KeptParts("", tokenizer)
     if not any(map(given.get, _NOT_IN_SMALL_LETTERS)):
         options["casing"] = Casing(tokenizer.source)

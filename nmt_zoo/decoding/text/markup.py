@@ -34,6 +34,9 @@ _KEPT = re.compile("code|iframe|kbd|math|pre|samp|script|style|svg|textarea|var|
 # What stands for one character; in subtitles, settings such as {\an8}.
 _ENTITIES, _SETTINGS = re.compile(r"(\r\n|&#?\w+;)"), re.compile(r"(\r\n|\{\\[^{}]*\})")
 
+# Private characters stand for inline elements with text that is not translated.
+_FIRST_SIGN = 0xF0000
+
 # A translation; its links (word of the source, word of the translation), or None: by their order.
 Translated: TypeAlias = tuple[str, Sequence[tuple[int, int]] | None]
 
@@ -43,7 +46,9 @@ class Document:
 
     Scripts, code, comments, attributes, time codes, and elements with `translate="no"` or of the
     class `notranslate` are never changed. In XML, elements beside text are inline. Lines of a
-    subtitle are one unit. `divide` splits a text into sentences; `name` is for errors.
+    subtitle are one unit. `divide` splits a text into sentences; `name` is for errors. By `signs`,
+    a character of its own stands in a line for inline code and the like, for a translator that
+    copies what its model does not know; otherwise the line lacks them.
     Raises UserError: there is no text.
 
     Example:
@@ -55,12 +60,18 @@ class Document:
     """
 
     def __init__(
-        self, text: str, form: str, name: str, divide: Callable[[str], list[str]] = sentences
+        self,
+        text: str,
+        form: str,
+        name: str,
+        divide: Callable[[str], list[str]] = sentences,
+        signs: bool = False,
     ) -> None:
         self._parts, balance = [], collections.Counter()  # Parts: units, and texts that stay.
         for is_text, block in _subtitles(text) if form == SRT else [(True, text)]:
             for part in _parts(_Parser(block, form).events, form, balance) if is_text else [block]:
-                self._parts.append(part if isinstance(part, str) else _Unit(part, form, divide))
+                unit = part if isinstance(part, str) else _Unit(part, form, divide, signs)
+                self._parts.append(unit)
         units = [part for part in self._parts if isinstance(part, _Unit)]
         self.lines = [line for unit in units for line in unit.lines]
         self.has_tags = any(unit.lines and unit.root.children for unit in units)
@@ -184,8 +195,8 @@ class _Node:
 class _Unit:
     """A stretch of text with inline tags; `lines` are its sentences, none if it has no word."""
 
-    def __init__(self, events, form, divide):
-        self._is_plain, self._raws, text = form == SRT, {}, []
+    def __init__(self, events, form, divide, signs):
+        self._is_plain, self._raws, self._signs, text = form == SRT, {}, {}, []
         self.root = _Node("", 0)
         stack = [self.root]
         for kind, raw, name in events:
@@ -194,6 +205,10 @@ class _Unit:
                 parts = (_SETTINGS if self._is_plain else _ENTITIES).split(raw)
             elif kind == _END:
                 stack[-1].close, stack.pop().last = raw, len(text)
+            elif signs and kind == _POINT and any(map(str.isalnum, re.sub("<[^>]*>", "", raw))):
+                sign = chr(_FIRST_SIGN + len(self._signs))
+                self._signs[sign] = self._raws[len(text)] = raw
+                text += sign
             else:
                 stack[-1].children.append(_Node(raw, len(text)))
                 stack += stack[-1].children[-1:] * (kind == _START)
@@ -222,7 +237,8 @@ class _Unit:
         cells, before = [], begin  # Cells are (text, place in the source or None).
         for words in lines:
             text, links = next(translations)
-            target = split_words(text)
+            lost = [c for word in words for c in (self._text[i] for i in word) if c in self._signs]
+            target = split_words(" ".join([text, *(c for c in lost if c not in text)]))
             if links is None:
                 links = [(t * len(words) // len(target), t) for t in range(len(target))]
             sources = {t: s for s, t in sorted(links, reverse=True) if s < len(words)}
@@ -262,7 +278,9 @@ class _Unit:
             outer = [i for i in between[::step][:1] if not self._text[i].isalnum()] or [None]
             marks = [c.isalnum() for c in [*middle[::step], "a"]].index(True)
             labels = (outer * marks + labels[::step][marks:])[::step]
-        written = middle if self._is_plain else [html.escape(c, quote=False) for c in middle]
+        written = middle
+        if not self._is_plain:
+            written = [self._signs.get(c) or html.escape(c, quote=False) for c in middle]
         copied = self._copied(places)
         return [*copied[:start], *zip(written, labels, strict=True), *copied[len(copied) - end :]]
 

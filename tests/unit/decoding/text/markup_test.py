@@ -150,6 +150,21 @@ def test_tags_follow_their_words(text, line, translation, links, expected):
     assert page.written([(translation, pairs)] * len(page.lines)) == expected
 
 
+def test_code_is_a_word_of_its_line_for_a_model_that_copies_and_is_never_lost():
+    text = "<p>Call <code>a()</code>, then <b><kbd>x</kbd> &amp; y</b>.</p><p><code>b</code></p>"
+    page = Document(text, HTML, "page", signs=True)
+    (line,) = page.lines
+    one, two = (c for c in line if ord(c) > 0xFFFF)
+    assert line == f"Call {one}, then {two} & y."
+    assert page.written(same(page.lines)) == text
+    links = [(3, 0), (4, 1), (5, 2), (1, 4)]
+    found = page.written([(f"{two} & y nach {one}.", links)])
+    assert found.startswith("<p><b><kbd>x</kbd> &amp; y</b> nach <code>a()</code>.")
+    lost = page.written([("ohne y", [(5, 1)])])
+    assert lost.count("<code>a()</code>") == lost.count("<kbd>x</kbd>") == 1
+    assert Document(text, HTML, "page").lines == ["Call , then & y."]
+
+
 def test_an_untranslated_line_is_given_as_it_was_and_an_empty_one_keeps_its_tags():
     page = Document("<p>a <b>b</b>. C <i>d</i>", HTML, "page", lambda line: ["a b.", "C d"])
     assert page.written([("a b.", None), ("", [])]) == "<p>a <b>b</b>.<i></i>"
