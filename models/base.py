@@ -215,6 +215,10 @@ class Searchable(keras.Model):
     takes_rounded: bool | None = None
     # True if there is an `align` that distinguishes source words.
     has_alignment = False
+    # Why there is none, and what to do.
+    no_alignment = (
+        "it has no attention, or attends to all source words equally; use a model of another preset"
+    )
     # What the heads of `attention_maps` are in a model without attention, such as "links".
     head_names: tuple[str, ...] = ()
     # (layer, head) whose attention `align` returns, from 1, or "mean" of heads; None: the only one.

@@ -19,7 +19,7 @@ TENSORFLOW, CTRANSLATE2 = "tensorflow", "ctranslate2"
 # Flags with which both engines write the same text.
 _BOTH = {"engine", "verbose", "model_dir", "input", "input_column", "output", "tag"}
 _BOTH |= {"beam_size", "length_penalty", "split_sentences", "long_lines"}
-_BOTH |= {"source_language", "target_language"}
+_BOTH |= {"source_language", "target_language", "markup"}
 # With larger length penalties, CTranslate2 ends some searches before the best translation.
 _LARGEST_PENALTY = 1.0
 # Longest file in bytes for which the start takes more time than TensorFlow may save later.

@@ -81,9 +81,8 @@ _unknown = group("Unknown words")
 _OF_LINES = "it is for whole lines"
 _NOT_BY_CTRANSLATE2 = dict.fromkeys(
     (
-        *("channel_model", "language_model", "replace_unknowns", "prefix", "required"),
-        "glossary",
-        *("shortlist", "compile", "divide_by_length", "markup"),
+        *("channel_model", "language_model", "prefix", "required", "glossary"),
+        *("shortlist", "compile", "divide_by_length"),
         *("precision=bfloat16", "precision=int8", "precision=auto", "abstain"),
     ),
     "CTranslate2 cannot use it",
@@ -401,7 +400,7 @@ def make_format(args: Arguments, models: Models, document: Document | None) -> C
 
 def confidence_scorer(args: Arguments, models: Models) -> Any:
     """Returns the `ConfidenceScorer` of the models; None if no token has a probability."""
-    if args.runs_on != TENSORFLOW or models.model.decoder_class:
+    if models.model.decoder_class:
         return None
     from nmt_zoo.decoding.confidence import ConfidenceScorer
 
@@ -546,6 +545,7 @@ def make_translator(
     search, of_lines = split_options(options)
     is_sure = args.export_dir or args.engine == CTRANSLATE2  # Nothing else shall run.
     fallback = None if is_sure else load_engine
+    search = search._replace(emit_unknowns=args.replace_unknowns)
     engine = CTranslate2Engine(model, search, args.max_input_tokens, fallback)
     return Translator(engine, tokenizer, of_lines)
 

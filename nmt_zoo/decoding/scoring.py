@@ -12,8 +12,8 @@ from nmt_zoo.configuration.options import LENGTH_PENALTY
 from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, UNK_ID
-from nmt_zoo.decoding.search.groups import MAX_SOURCE_WEIGHTS, in_graph, in_halves
-from nmt_zoo.decoding.search.types import length_normaliser, padded
+from nmt_zoo.decoding.search.groups import MAX_SOURCE_WEIGHTS, in_halves
+from nmt_zoo.decoding.search.types import in_graph, length_normaliser, padded
 from nmt_zoo.decoding.translator import (
     EMPTY,
     IMPOSSIBLE,

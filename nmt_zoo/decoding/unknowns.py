@@ -8,15 +8,19 @@ for Neural Machine Translation".
 import collections
 import math
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.data_pipeline.text_form import normalised
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID
-from nmt_zoo.decoding.search.groups import in_graph
-from nmt_zoo.decoding.search.types import padded
-from nmt_zoo.models.base import TranslationModel
+from nmt_zoo.decoding.search.types import in_graph, padded
+
+if TYPE_CHECKING:  # A model of CTranslate2 aligns without TensorFlow.
+    from nmt_zoo.models.base import TranslationModel
 
 
 def read_lexicon(path: str) -> dict[str, str]:
@@ -55,7 +59,10 @@ class UnknownReplacer:
     """
 
     def __init__(
-        self, model: TranslationModel, tokenizer: Tokenizer, lexicon: dict[str, str] | None = None
+        self,
+        model: "TranslationModel",
+        tokenizer: Tokenizer,
+        lexicon: dict[str, str] | None = None,
     ) -> None:
         if tokenizer.kind == "bpe":
             raise UserError(
@@ -64,8 +71,7 @@ class UnknownReplacer:
             )
         if not model.has_alignment:
             raise UserError(
-                "--replace_unknowns: this model has no attention, or attends to all source words "
-                "equally, so no source word can be chosen for UNK; leave the flag out"
+                f"--replace_unknowns: the model cannot align words: {model.no_alignment}"
             )
         self.tokenizer = tokenizer
         form = tokenizer.source.form
@@ -88,7 +94,7 @@ class UnknownReplacer:
         words = self.tokenizer.source.split(source_line)  # pyright: ignore[reportAttributeAccessIssue]
         weights = self._align(padded([source_ids] * len(target_ids)), padded(target_ids))
         # The last source position is </s>, which is not a word.
-        positions = weights[:, :, :-1].numpy().argmax(axis=2)  # [n, T], T with padding
+        positions = np.asarray(weights)[:, :, :-1].argmax(axis=2)  # [n, T], T with padding
         replaced = [
             [words[position] for token, position in zip(ids, row, strict=False) if token == UNK_ID]
             for ids, row in zip(target_ids, positions, strict=True)

@@ -8,10 +8,9 @@ import contextlib
 import itertools
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.progress import Progress
@@ -24,9 +23,10 @@ from nmt_zoo.decoding.alignment.links import Link
 from nmt_zoo.decoding.alignment.map_names import layers_by_kind
 from nmt_zoo.decoding.alignment.parallel_text import ParallelText
 from nmt_zoo.decoding.alignment.subword_merging import word_weights
-from nmt_zoo.decoding.search.groups import in_graph
-from nmt_zoo.decoding.search.types import padded
-from nmt_zoo.models.base import TranslationModel
+from nmt_zoo.decoding.search.types import in_graph, padded
+
+if TYPE_CHECKING:  # A model of CTranslate2 aligns without TensorFlow.
+    from nmt_zoo.models.base import TranslationModel
 
 # Largest cost of a batch. A sentence costs length x (length + 256), because attention is quadratic,
 # so a batch holds 960 sentences of 16 tokens, 200 of 64 or 10 of 512.
@@ -147,7 +147,7 @@ class Aligner:
 
     def __init__(
         self,
-        model: TranslationModel,
+        model: "TranslationModel",
         tokenizer: Tokenizer,
         *,
         name: str = "the model",
@@ -155,10 +155,7 @@ class Aligner:
         head: int | str | None = None,
     ) -> None:
         if not model.has_alignment:
-            raise UserError(
-                f"{name} cannot align words: it has no attention, or attends to all source words "
-                "equally; use a model of another preset"
-            )
+            raise UserError(f"{name} cannot align words: {model.no_alignment}")
         self.tokenizer = tokenizer
         self.name = name
         self.sizes = model.align_sizes
@@ -210,7 +207,7 @@ def _links(aligners, texts, threshold, shows=False):
 
 def _weights(aligner, text, rows):
     """Returns weights `[B, T', S']` between the words of some pairs of an `EncodedText`."""
-    return text.between_words(aligner._align(*text.padded(rows)).numpy(), rows)
+    return text.between_words(np.asarray(aligner._align(*text.padded(rows))), rows)
 
 
 def align_text(
@@ -252,6 +249,8 @@ def _encode_known(aligner, text):
 
 def _attention(model, name, layer, head):
     """Makes a function like `model.align` from the cross-attention of one layer."""
+    import tensorflow as tf
+
     maps = model.attention_maps(*[tf.constant([[EOS_ID]], tf.int32)] * 2)
     layers = layers_by_kind(maps)["cross"]
     if layer is None and len(layers) > 1:

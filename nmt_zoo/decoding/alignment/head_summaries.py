@@ -37,7 +37,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.alignment.aligner import MAX_COST, EncodedText, batches, decide_links
 from nmt_zoo.decoding.alignment.links import AlignmentScore, GoldAlignment, count_links, score_of
 from nmt_zoo.decoding.alignment.map_names import KINDS, layers_by_kind
-from nmt_zoo.decoding.search.groups import in_graph
+from nmt_zoo.decoding.search.types import in_graph
 from nmt_zoo.models.base import TranslationModel
 
 _PAIRS_AT_ONCE = 8192  # Pairs that are encoded, and sorted by length into batches, at once.

@@ -1,4 +1,4 @@
-"""Functions of a model as graphs, and parts of a batch that fit into memory."""
+"""Parts of a batch that fit into memory."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.decoding.search.types import Hypotheses
-from nmt_zoo.models.base import Searchable
 
 # Limits on a group of A sentences. Self-attention of the source has A x S x S weights for every
 # head of a layer. A Transformer caches keys and values of A x K x T target positions for every
@@ -14,20 +13,6 @@ from nmt_zoo.models.base import Searchable
 # are required.
 MAX_SOURCE_WEIGHTS = 1 << 21
 MAX_TARGET_POSITIONS = 1 << 15
-
-
-IDS = tf.TensorSpec([None, None], tf.int32)
-
-
-def in_graph(model: Searchable, function: Callable) -> Callable:
-    """Returns a function of ids of source `[B, S]` and target `[B, T]` int32 as a graph.
-
-    It stays as it is if the model is not made of tensors.
-    """
-    if model.decoder_class:
-        return function
-    # AutoGraph has nothing to convert, and would hide the model's errors.
-    return tf.function(function, input_signature=[IDS, IDS], autograph=False)
 
 
 def in_halves(function: Callable[..., list], *lists: Sequence) -> list:

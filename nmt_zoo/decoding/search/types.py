@@ -1,8 +1,8 @@
-"""The arguments and results of a search."""
+"""The arguments and results of a search, and functions of a model as graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -126,6 +126,20 @@ def padded(sentences: Sequence[Sequence[int]]) -> np.ndarray:
     for row, sentence in zip(ids, sentences, strict=True):
         row[: len(sentence)] = sentence
     return ids
+
+
+def in_graph(model: Any, function: Callable) -> Callable:
+    """Returns a function of ids of source `[B, S]` and target `[B, T]` int32 as a graph.
+
+    It stays as it is if the model is not made of tensors.
+    """
+    if model.decoder_class:
+        return function
+    import tensorflow as tf
+
+    ids = tf.TensorSpec([None, None], tf.int32)
+    # AutoGraph has nothing to convert, and would hide the model's errors.
+    return tf.function(function, input_signature=[ids, ids], autograph=False)
 
 
 class Engine(Protocol):

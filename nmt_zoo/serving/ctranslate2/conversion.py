@@ -154,6 +154,7 @@ def convert(
         "max_input_tokens": max_input_tokens,
         "quantization": quantization,
         "parameters": sum(array.size for array in weights.arrays.values()),
+        "alignment": weights.alignment,
         "num_positions": num_positions if _stores_positions(settings) else None,
     }
 

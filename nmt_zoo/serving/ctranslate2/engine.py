@@ -131,30 +131,6 @@ def load_directory(
         return CTranslate2Model(Path(folder), tokenizer, about), tokenizer, config
 
 
-class CTranslate2Model:
-    """A model of CTranslate2, to search with by a `CTranslate2Engine`; it aligns no words.
-
-    `about` is what `conversion.convert` returned. Raises `UserError` if the model
-    cannot be read, or the package is missing.
-    """
-
-    has_alignment = False
-
-    def __init__(self, path: Path, tokenizer: Tokenizer, about: dict[str, Any]) -> None:
-        self.tokenizer, self.about = tokenizer, about
-        self.translator = _translator(path)
-        exported, used = about["quantization"], self.translator.compute_type
-        if not used.startswith(exported):  # int8 is used as int8_float32, for example.
-            print(
-                f"{path}: exported in {exported}, which CTranslate2 does not compute with on this "
-                f"processor; it uses {used}",
-                file=sys.stderr,
-            )
-
-    def count_params(self) -> int:
-        return self.about["parameters"]
-
-
 class CTranslate2Engine:
     """Searches with a model of CTranslate2; a `types.Engine`.
 
@@ -170,7 +146,7 @@ class CTranslate2Engine:
 
     def __init__(
         self,
-        model: CTranslate2Model,
+        model: "CTranslate2Model",
         options: SearchOptions,
         max_input_tokens: int,
         load_fallback: Callable[[], Engine] | None = None,
@@ -262,7 +238,7 @@ class CTranslate2Engine:
             length_penalty=beta,
             disable_unk=not options.emit_unknowns and (barred or tokenizer.kind != "bpe"),
             suppress_sequences=[[self._pieces[i]] for i in (PAD_ID, BOS_ID)] if barred else None,
-            max_batch_size=max(1, _MOST_WEIGHTS // max(map(len, sources)) ** 2),
+            max_batch_size=_most_sentences(sources),
             max_input_length=0,  # No limit.
             min_decoding_length=0,  # An empty translation is possible.
             max_decoding_length=limit,
@@ -276,6 +252,64 @@ class CTranslate2Engine:
             ]
             for result in results
         ]
+
+
+class CTranslate2Model:
+    """A model of CTranslate2, to search with by a `CTranslate2Engine`, and to align words with.
+
+    `about` is what `conversion.convert` returned. Raises `UserError` if the model
+    cannot be read, or the package is missing.
+    """
+
+    decoder_class = CTranslate2Engine
+    align_sizes = (0, 1)  # As of `models.base.Searchable`.
+    no_alignment = "its export does not name the attention that aligns; export the model again"
+
+    def __init__(self, path: Path, tokenizer: Tokenizer, about: dict[str, Any]) -> None:
+        self.tokenizer, self.about = tokenizer, about
+        self.translator = _translator(path)
+        # Exports of earlier versions name none.
+        self.has_alignment = about.get("alignment") is not None
+        exported, used = about["quantization"], self.translator.compute_type
+        if not used.startswith(exported):  # int8 is used as int8_float32, for example.
+            print(
+                f"{path}: exported in {exported}, which CTranslate2 does not compute with on this "
+                f"processor; it uses {used}",
+                file=sys.stderr,
+            )
+
+    def count_params(self) -> int:
+        return self.about["parameters"]
+
+    def align(self, source_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        """Computes what `models.base.TranslationModel.align` does, by decoding the target again.
+
+        Tokens after the last position that was exported are aligned with `</s>`.
+        """
+        most = self.about["num_positions"]
+        sources = [self.tokenizer.source.pieces(ids[ids != PAD_ID]) for ids in source_ids]
+        targets = [self.tokenizer.target.pieces(ids[ids != PAD_ID])[:most] for ids in target_ids]
+        results = self.translator.translate_batch(
+            sources,
+            # The attention that predicts the last token does not depend on it.
+            target_prefix=[pieces[:-1] for pieces in targets],
+            beam_size=1,
+            max_batch_size=min(32, _most_sentences(sources)),
+            max_input_length=0,  # No limit.
+            max_decoding_length=max(map(len, targets)),
+            return_end_token=True,
+            return_attention=True,
+        )
+        weights = np.zeros([*target_ids.shape, source_ids.shape[1]], np.float32)
+        for pair, source, target, result in zip(weights, sources, targets, results, strict=True):
+            pair[:, len(source) - 1] = 1.0
+            pair[: len(target), : len(source)] = result.attention[0][: len(target)]
+        return weights
+
+
+def _most_sentences(sources):
+    """Returns how many of these sentences CTranslate2 may read at once."""
+    return max(1, _MOST_WEIGHTS // max(map(len, sources)) ** 2)
 
 
 def _translator(path):

@@ -7,8 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
-from nmt_zoo.decoding.search.groups import in_graph
-from nmt_zoo.decoding.search.types import padded
+from nmt_zoo.decoding.search.types import in_graph, padded
 from nmt_zoo.models.base import shift_right
 from nmt_zoo.training.validation.choices import LEAST_LINES, MOST_LINES
 

@@ -88,7 +88,7 @@ translate --model_dir=m --input=empty --markup=html -> empty: no text
 translate --model_dir=m --input=a --markup=srt -> no text.*srt
 translate --model_dir=m --input=html --markup=html --tag=X -> --tag
 translate --model_dir=m --input=html --markup=html --score=a -> --markup
-translate --model_dir=m --input=html --markup=html --engine=ctranslate2 -> --engine.*--markup
+translate --model_dir=m --input=html --markup=html --engine=ctranslate2 => <body>
 translate --model_dir=m --input=html --batch_size=1 --markup=html => <body>
 translate --model_dir=m --input=a --output=folder -> folder
 translate --model_dir=m --input=a --output=a -> \ba\b

@@ -10,6 +10,8 @@ from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import MAX_INPUT_TOKENS
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID
+from nmt_zoo.decoding.alignment.aligner import Aligner
 from nmt_zoo.decoding.search.beam_search import make_search
 from nmt_zoo.decoding.search.types import (
     Hypotheses,
@@ -20,7 +22,11 @@ from nmt_zoo.decoding.search.types import (
 )
 from nmt_zoo.decoding.translator import LineOptions, Translator, split_options
 from nmt_zoo.serving.ctranslate2 import conversion
-from nmt_zoo.serving.ctranslate2.engine import CTranslate2Engine, CTranslate2Export
+from nmt_zoo.serving.ctranslate2.engine import (
+    CTranslate2Engine,
+    CTranslate2Export,
+    CTranslate2Model,
+)
 from tests.tiny import SMALL, pairs
 
 REASON = "CTranslate2 is an optional package"
@@ -70,7 +76,9 @@ def export(folder, model, tokenizer, **settings):
     about |= {"max_input_tokens": 40, "quantization": "float32", **settings}
     folder.mkdir(exist_ok=True)
     arrays = {weight.path.partition("/")[2]: np.array(weight) for weight in model.weights}
-    conversion.write(conversion.Weights(model.settings, arrays), tokenizer, folder, **about)
+    conversion.write(
+        conversion.Weights(model.settings, arrays, model.alignment), tokenizer, folder, **about
+    )
     return CTranslate2Export(folder).load()[:2]
 
 
@@ -88,27 +96,22 @@ def both(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize("head", ["mean", 1, 2])
-def test_the_attention_of_the_engine_is_that_of_the_head_that_aligns(tmp_path, head):
+def test_the_engine_aligns_as_the_model_by_the_head_that_aligns(tmp_path, head):
     pytest.importorskip("ctranslate2", reason=REASON)
     model, tokenizer = make_model("word", tie_embeddings="none", num_decoder_layers=2, num_heads=2)
     model.align_by(2, head)
-    arrays = {weight.path.partition("/")[2]: np.array(weight) for weight in model.weights}
-    weights = conversion.Weights(model.settings, arrays, (2, head))
-    conversion.convert(weights, tokenizer, tmp_path, 40)
-    ids = tokenizer.source.encode(LINES[:6])
-    engine = conversion.ctranslate2_package().Translator(str(tmp_path))
-    found = engine.translate_batch(
-        [tokenizer.source.pieces(line) for line in ids],
-        beam_size=1,
-        return_attention=True,
-        return_end_token=True,
-        max_decoding_length=8,
-    )
-    ids_of = {p: i for i, p in enumerate(tokenizer.target.pieces(range(len(tokenizer.target))))}
-    for line, result in zip(ids, found, strict=True):
-        target = [ids_of[piece] for piece in result.hypotheses[0]]
-        expected = model.align(np.array([line]), np.array([target]))[0]
-        np.testing.assert_allclose(result.attention[0], expected, rtol=1e-3, atol=1e-5)
+    converted, _ = export(tmp_path, model, tokenizer)
+    source = padded(tokenizer.source.encode(LINES[:4]))
+    # No word; UNK; cut before `</s>`; longer than the 100 positions that were exported.
+    target = padded([[EOS_ID], [UNK_ID, 5, EOS_ID], [5, 7, 6], [*range(4, 12)] * 15])
+    found, expected = converted.align(source, target), np.array(model.align(source, target))
+    for row, (ids, of_source) in enumerate(zip(target, source, strict=True)):
+        rows = min(np.count_nonzero(ids), 100)
+        np.testing.assert_allclose(found[row, :rows], expected[row, :rows], rtol=1e-3, atol=1e-5)
+        assert (found[row, 100:].argmax(axis=1) == np.flatnonzero(of_source == EOS_ID)).all()
+    earlier = CTranslate2Model(tmp_path, tokenizer, {**converted.about, "alignment": None})
+    with pytest.raises(UserError, match=r"cannot align words.*; export the model again"):
+        Aligner(earlier, tokenizer)
 
 
 def searched(model, source, options):
