@@ -38,6 +38,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.parallel import num_cores
 from nmt_zoo.data_pipeline.datasets import DATASETS
 from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES
+from nmt_zoo.decoding.confidence import temperature_of
 from nmt_zoo.decoding.search.requests import translator_options
 from nmt_zoo.decoding.search.types import AUTO, NEVER
 from nmt_zoo.decoding.text.training_text import TrainingText
@@ -133,6 +134,7 @@ def load(arguments: Arguments, name: str) -> ServedModel:
     # It would warn that every option of requests has a graph.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     facts = {"training_text": training_text, "about": about(loaded[2], arguments.languages)}
+    facts["temperature"] = temperature_of(loaded[0], directories, None)
     return ServedModel(name, *loaded[:2], options, **facts)
 
 

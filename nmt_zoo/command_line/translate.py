@@ -402,11 +402,10 @@ def confidence_scorer(args: Arguments, models: Models) -> Any:
     """Returns the `ConfidenceScorer` of the models; None if no token has a probability."""
     if models.model.decoder_class:
         return None
-    from nmt_zoo.decoding.confidence import ConfidenceScorer
+    from nmt_zoo.decoding.confidence import ConfidenceScorer, temperature_of
 
-    chosen = [directory.chosen().get("temperature", 1.0) for directory in models.directories]
-    # What suits each of several models does not suit their mean.
-    temperature = chosen[0] if len(chosen) == 1 and not args.language_model else 1.0
+    directories = [] if args.language_model else models.directories
+    temperature = temperature_of(models.model, directories, 1.0)
     return ConfidenceScorer(models.model, models.tokenizer, temperature, args.max_input_tokens)
 
 

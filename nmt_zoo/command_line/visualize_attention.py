@@ -32,6 +32,7 @@ from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 from nmt_zoo.decoding.alignment.head_summaries import record_of, summarise_heads, table_of
 from nmt_zoo.decoding.alignment.links import read_gold
+from nmt_zoo.decoding.confidence import temperature_of
 from nmt_zoo.decoding.explorer.sentence import (
     SentenceExplorer,
     maps_of,
@@ -225,8 +226,9 @@ def load_explorers(flags: Arguments) -> list[SentenceExplorer]:
     explorers = []
     for path in flags.model_dir:
         model, tokenizer, config, name = load(flags, path, checks=bool(flags.given & {*_CHOICE}))
-        penalty = config["length_penalty"]
-        explorers.append(SentenceExplorer(model, tokenizer, name, length_penalty=penalty))
+        more = {"length_penalty": config["length_penalty"]}
+        more["temperature"] = temperature_of(model, [ModelDirectory(path)], 1.0)
+        explorers.append(SentenceExplorer(model, tokenizer, name, **more))
     return explorers
 
 

@@ -26,6 +26,16 @@ class Confidence(NamedTuple):
     log_probs: list[float]  # Of each token, with `</s>`: not calibrated, they sum to the log_prob.
 
 
+def temperature_of(model: Any, directories: Sequence[Any], usual: float | None) -> float | None:
+    """Returns the temperature that training chose for a model; `usual` if it chose none.
+
+    Several directories have the `usual` one: what suits each does not suit their mean. None, too,
+    for models that give no probabilities of single tokens.
+    """
+    chosen = [directory.chosen().get("temperature", usual) for directory in directories]
+    return None if model.decoder_class else chosen[0] if len(chosen) == 1 else usual
+
+
 class ConfidenceScorer:
     """Scores translations with the model that made them.
 
@@ -64,6 +74,17 @@ class ConfidenceScorer:
     def _scores(self, sources, targets):
         scores = self._score(padded(sources), padded(targets))
         return [*zip(scores.log_probs.numpy(), scores.confidence.numpy(), strict=True)]
+
+
+def confidence_of_text(lines: Sequence[Confidence | None]) -> Confidence | None:
+    """Joins the confidence of the lines of a text; None if that of a line is missing."""
+    known = [line for line in lines if line]
+    if len(known) < max(len(lines), 1):
+        return None
+    words, log_probs = ([x for line in known for x in line[part]] for part in (1, 2))
+    logs = np.log([line.sentence + 1e-30 for line in known])
+    mean = np.average(logs, weights=[len(line.log_probs) for line in known])
+    return Confidence(round(float(np.exp(mean)), 4), words, log_probs)
 
 
 class Abstaining:

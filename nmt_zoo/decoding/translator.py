@@ -212,18 +212,21 @@ class Translator:
 
     def _line_by_line(self, texts, n_best, numbers):
         """Translates texts of one or more lines as `translate`; joins their lines by line feeds."""
-        texts = [text.strip().split("\n") for text in texts]
-        if most := self.options.context_sentences:
-            texts = [Context(most).of(lines) for lines in texts]
+        texts = [*map(self.lines_of, texts)]
         numbers = [n for n, lines in zip(numbers, texts, strict=True) for _ in lines]
         translated = iter(self.translate([*itertools.chain(*texts)], n_best, numbers=numbers))
-        results = []
-        for of_lines in (list(itertools.islice(translated, len(lines))) for lines in texts):
-            best, *others = self._joined(of_lines)
-            if len(of_lines) > 1 and not best.problem:
-                best = best._replace(text="\n".join(of_line[0].text for of_line in of_lines))
-            results.append([best, *others])
-        return results
+        return [self.of_text([*itertools.islice(translated, len(lines))]) for lines in texts]
+
+    def lines_of(self, text: str) -> list[str]:
+        """Returns the lines of a text, each after its context."""
+        return Context(self.options.context_sentences).of(text.strip().split("\n"))
+
+    def of_text(self, of_lines: list[list[Translation]]) -> list[Translation]:
+        """Returns the translations of a text, given those of its lines."""
+        best, *others = self._joined(of_lines)
+        if len(of_lines) > 1 and not best.problem:
+            best = best._replace(text="\n".join(of_line[0].text for of_line in of_lines))
+        return [best, *others]
 
     def _pieces(self, lines, numbers):
         """Splits lines if asked to; returns their parts."""

@@ -12,8 +12,8 @@
  *                                  are counted from 1, "mean" is the mean of all
  *     }
  *     MODEL        {"name": str, "source": SIDE, "target": SIDE, "maps": {name: MAP},
- *                   "translations": [TRANSLATION, ...], "choice": as above, where that says nothing};
- *                   the last two may be missing
+ *                   "translations": [TRANSLATION, ...], "choice": as above, where that says nothing,
+ *                   "confidence": [probability of each target token]}; the last three may be missing
  *     SIDE         {"text": str, "tokens": [str], "words": [str], "wordOf": [int]}: the tokens and
  *                  the words, both with "</s>"; wordOf is the word of each token, from 0
  *     name         "encoder/0/self", "decoder/0/self", "decoder/0/cross" (layers from 0); links of the
@@ -32,11 +32,12 @@
  */
 "use strict";
 const Explorer = (() => {
-  const { KINDS, foreign, labelled, layersOf, lineOf, make, makeSelect, reading, scaleOf, tableOf } =
-    ExplorerNumbers;
+  const { KINDS, UNSURE, foreign, labelled, layersOf, lineOf, make, makeSelect, percent } = ExplorerNumbers;
+  const { reading, scaleOf, tableOf } = ExplorerNumbers;
   const { addressOf, captionOf, drawLines, drawMatrix, drawThumbnail, makeBeam, makeNumbers, makeWords } =
     ExplorerPictures;
 
+  const LEGEND = ` Underlined: the model is less than ${percent(UNSURE)} sure.`;
   const HELP = "Point at a word, or choose one with the arrow keys, to see what it attends to.";
 
   /** Returns a choice that the model has, as near as possible to the one wanted. */
@@ -168,7 +169,7 @@ const Explorer = (() => {
       this.chosen = { row: null, column: null };
       this.matrix = drawMatrix(table, scale, (row, column) => this.point(row, column));
       const makeList = (side, name, other, cellOf) =>
-        makeWords(`${side.name} ${side.verb} …`, side.labels, {
+        makeWords(`${side.name} ${side.verb} …`, side, {
           hover: (position) => this.point(...cellOf(position)),
           choose: (position) => this.choose(...cellOf(position)),
           toggle: (position) => this.choose(...cellOf(position === this.chosen[name] ? null : position)),
@@ -229,7 +230,8 @@ const Explorer = (() => {
       this.matrix.point(row, column);
       this.between.point(row, column);
       const isChosen = row !== null || column !== null;
-      this.status.replaceChildren(...(isChosen ? reading(this.table, row, column) : [HELP]));
+      const help = this.table.rows.sure ? HELP + LEGEND : HELP;
+      this.status.replaceChildren(...(isChosen ? reading(this.table, row, column) : [help]));
     }
   }
 

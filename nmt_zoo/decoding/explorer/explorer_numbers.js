@@ -13,6 +13,7 @@ const ExplorerNumbers = (() => {
   };
   const SVG = "http://www.w3.org/2000/svg";
   const MOST_NAMED = 6; // Words named in a reading.
+  const UNSURE = 0.5; // Words with a smaller probability are marked.
   // Control characters, and those that change the direction of what follows.
   // eslint-disable-next-line no-control-regex
   const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufff9-\ufffb]/g;
@@ -52,6 +53,10 @@ const ExplorerNumbers = (() => {
   /** Makes a labelled control. */
   function labelled(label, control) {
     return make("label", {}, make("span", {}, label), control);
+  }
+
+  function percent(share) {
+    return `${Math.round(100 * share)}%`;
   }
 
   function makeSelect(options, chosen) {
@@ -94,7 +99,7 @@ const ExplorerNumbers = (() => {
   /** Returns rows and columns, each {name, tokens, words, wordOf}, of a kind of map. */
   function sidesOf(model, kind) {
     const source = { ...model.source, name: "source" };
-    const target = { ...model.target, name: "translation" };
+    const target = { ...model.target, name: "translation", sure: model.confidence };
     if (kind === "encoder") {
       return [source, source];
     }
@@ -124,8 +129,14 @@ const ExplorerNumbers = (() => {
     return result;
   }
 
+  /** Returns how sure the model is of the words of a side: the products of their tokens. */
+  function sureOfWords({ words, wordOf, sure }) {
+    return words.map((_, word) => sure.reduce((all, x, i) => (wordOf[i] === word ? all * x : all), 1));
+  }
+
   /**
-   * Returns what a choice shows: {rows, columns: {name, labels, verb}, weights}.
+   * Returns what a choice shows: {rows, columns: {name, labels, titles, verb, sure}, weights}; `sure`
+   * are probabilities of the labels, or undefined, and titles say them.
    */
   function tableOf(model, layers, choice) {
     const chosen = layers[choice.kind].filter(
@@ -140,11 +151,12 @@ const ExplorerNumbers = (() => {
       weights = merged(weights, rows, columns);
     }
     const isAttention = choice.kind in KINDS;
-    const labelsOf = (side, verb) => ({
-      verb: isAttention ? verb : "is linked to",
-      name: side.name,
-      labels: (choice.merge ? side.words : side.tokens).map(visible),
-    });
+    const labelsOf = (side, usual) => {
+      const labels = (choice.merge ? side.words : side.tokens).map(visible);
+      const sure = choice.merge && side.sure ? sureOfWords(side) : side.sure;
+      const titles = labels.map((label, i) => (sure ? `${label} (${percent(sure[i])} sure)` : label));
+      return { verb: isAttention ? usual : "is linked to", name: side.name, labels, sure, titles };
+    };
     const [does, gets] = ["attends to", "is attended to by"];
     return { rows: labelsOf(rows, does), columns: labelsOf(columns, gets), weights };
   }
@@ -175,7 +187,7 @@ const ExplorerNumbers = (() => {
       .filter(isShown)
       .sort((a, b) => b[1] - a[1])
       .slice(0, MOST_NAMED);
-    const parts = [foreign(own.labels[position]), ` ${own.verb} `];
+    const parts = [foreign(own.titles[position]), ` ${own.verb} `];
     named.forEach(([i, weight], n) => {
       parts.push(n ? ", " : "", foreign(others.labels[i]), ` ${weight.toFixed(2)}`);
     });
@@ -184,6 +196,7 @@ const ExplorerNumbers = (() => {
 
   return {
     KINDS,
+    UNSURE,
     filled,
     foreign,
     labelled,
@@ -192,6 +205,7 @@ const ExplorerNumbers = (() => {
     make,
     makeSelect,
     makeSvg,
+    percent,
     reading,
     scaleOf,
     tableOf,

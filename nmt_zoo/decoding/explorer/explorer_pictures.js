@@ -6,7 +6,7 @@
 
 // eslint-disable-next-line no-unused-vars
 const ExplorerPictures = (() => {
-  const { filled, foreign, labelled, make, makeSvg, weightsOf } = ExplorerNumbers;
+  const { UNSURE, filled, foreign, labelled, make, makeSvg, weightsOf } = ExplorerNumbers;
   const THUMBNAIL = [59, 130, 208]; // Visible on white and on black.
   // What the style sheet gives to an SVG, as its own attributes.
   const LOOK = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "font-family"];
@@ -175,19 +175,20 @@ const ExplorerPictures = (() => {
    *
    * Args:
    *   title: heading.
-   *   labels: the words.
+   *   side: {labels: the words, titles, sure: how sure the model is of each, or undefined}.
    *   on: {hover(position or null), choose(position or null), toggle(position): chooses it or no longer,
    *     leave(): moves to the other row}.
    */
-  function makeWords(title, labels, on) {
+  function makeWords(title, { labels, titles, sure }, on) {
     const id = `explorer-words-${++listCount}`;
     const items = labels.map((label, i) =>
       make(
         "li",
-        { role: "option", id: `${id}-${i}`, "aria-selected": "false", title: label },
+        { role: "option", id: `${id}-${i}`, "aria-selected": "false", title: titles[i] },
         foreign(short(label)),
       ),
     );
+    items.forEach((item, i) => item.classList.toggle("unsure", sure?.[i] < UNSURE));
     const list = make(
       "ul",
       { role: "listbox", tabindex: "0", "aria-label": `${title}; arrow keys choose a word` },

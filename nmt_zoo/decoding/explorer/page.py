@@ -45,7 +45,7 @@ def model_data(
     `texts` and `tokens` are of (source, translation), texts as people write them and tokens with
     `</s>`. `maps` are name -> `[H, rows, columns]` weights, from `attention_maps`; "alignment" may
     be there. `alignment` is the (layer, head) to show first, from 1, or None. `more` has further
-    entries, which `explorer.js` documents: "translations".
+    entries, which `explorer.js` documents: "translations", "confidence".
     """
     sides = [_side(*pair) for pair in zip(texts, tokens, strict=True)]
     packed = {map_name: _packed(weights) for map_name, weights in maps.items()}

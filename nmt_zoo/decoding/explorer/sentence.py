@@ -29,7 +29,8 @@ _MOST_IN_TITLE = 80  # characters
 class SentenceExplorer:
     """Makes the data with which `explorer.js` shows how a model translates sentences.
 
-    `search` has fields of `SearchOptions`; the page lists `beam_size` translations.
+    `search` has fields of `SearchOptions`; the page lists `beam_size` translations. Without a
+    `temperature`, see `make_scorer`, it does not say how sure the model is of words.
 
     Example:
         data = SentenceExplorer(model, tokenizer, "my model").explore("A dog runs.")
@@ -37,7 +38,13 @@ class SentenceExplorer:
     """
 
     def __init__(
-        self, model: TranslationModel, tokenizer: Tokenizer, name: str, **search: Any
+        self,
+        model: TranslationModel,
+        tokenizer: Tokenizer,
+        name: str,
+        *,
+        temperature: float | None = None,
+        **search: Any,
     ) -> None:
         self.model = model
         self.tokenizer = tokenizer
@@ -45,16 +52,11 @@ class SentenceExplorer:
         self.translator = Translator.of(
             model, tokenizer, max_input_tokens=MAX_TOKENS, name=name, **search
         )
-        self._score = make_scorer(model, NUM_BEST)
+        self._temperature = temperature
+        self._score = make_scorer(model, NUM_BEST, temperature or 1.0)
         self._is_first = True
 
-    def explore(
-        self,
-        source: str,
-        target: str = "",
-        *,
-        name: str = "--source",
-    ) -> dict[str, Any]:
+    def explore(self, source: str, target: str = "", *, name: str = "--source") -> dict[str, Any]:
         """Returns the attention between a sentence and its translation, a MODEL of `explorer.js`.
 
         Without a `target`, it is the best translation that the search finds.
@@ -72,14 +74,13 @@ class SentenceExplorer:
             raise UserError(
                 f"{name}: {longest:,} tokens; a page shows at most {MAX_TOKENS}; split the sentence"
             )
-        hypotheses = self.translator.translate([source], self.translator.engine.options.beam_size)[
-            0
-        ]
-        hypotheses = [h for h in hypotheses if not h.problem and len(h.ids) <= MAX_TOKENS]
+        beam_size = self.translator.engine.options.beam_size
+        (found,) = self.translator.translate([source], beam_size)
+        hypotheses = [h for h in found if not h.problem and len(h.ids) <= MAX_TOKENS]
         if not target and not hypotheses:
             raise UserError(f"{name}: cannot be translated; give its translation")
         shown_ids = given_ids if target else hypotheses[0].ids
-        translations = self._translations(source_ids, (target, given_ids), hypotheses)
+        translations, sure = self._translations(source_ids, (target, given_ids), hypotheses)
         texts = source, target or hypotheses[0].text
         tokens = [
             vocabulary.pieces(ids)
@@ -87,10 +88,12 @@ class SentenceExplorer:
         ]
         maps = with_alignment(self.model, source_ids, shown_ids)
         more = {"translations": translations, "alignment": self.model.alignment}
+        if self._temperature:
+            more["confidence"] = [round(float(x), 4) for x in sure[0, : len(shown_ids)]]
         return model_data(self.name, texts, tokens, maps, **more)
 
     def _translations(self, source_ids, given, hypotheses):
-        """Returns the TRANSLATIONs of `explorer.js`: the given one, then those of the search."""
+        """Returns TRANSLATIONs, the given one first, and the probabilities of their tokens."""
         text, given_ids = given
         rows = [
             {"text": x.text, "score": x.score, "finished": x.finished, "ids": x.ids, "given": False}
@@ -101,7 +104,7 @@ class SentenceExplorer:
             score = next((x.score for x in hypotheses if x.ids == given_ids), None)
             facts = {"text": text, "score": score, "finished": True, "ids": given_ids}
             rows.insert(0, {**facts, "given": True})
-        log_probs, best_ids, best, _ = self._scored(source_ids, [row["ids"] for row in rows])
+        log_probs, best_ids, best, sure = self._scored(source_ids, [row["ids"] for row in rows])
         for row_number, row in enumerate(rows):
             row["shown"] = row_number == 0
             row["logProb"] = _number(log_probs[row_number, : len(row["ids"])].sum())
@@ -122,7 +125,7 @@ class SentenceExplorer:
                 }
                 for step, token in enumerate(tokens)
             ]
-        return rows
+        return rows, sure
 
     def _scored(self, source_ids, rows):
         # A graph pays only from the second sentence on.

@@ -177,7 +177,9 @@ class ProgramsInGraph:
             count + more >= _FEWEST_TO_LEAVE, lambda: self._many(*given), lambda: self._few(*given)
         )
         found = Hypotheses(*(values[:count] for values in hypotheses))
-        return found._replace(ids=found.ids[:, :, : tf.reduce_max(limits)])
+        most = tf.reduce_max(limits)
+        ids, log_probs = found.ids[:, :, :most], found.token_log_probs[:, :, :most]
+        return found._replace(ids=ids, token_log_probs=log_probs)
 
 
 def _at_least(size, sizes):

@@ -60,6 +60,8 @@ class Beam(NamedTuple):
     done_ids: tf.Tensor  # [A, K, T] int32.
     done_scores: tf.Tensor  # [A, K] float32, the best first; `IMPOSSIBLE` in unused places.
     done_log_probs: tf.Tensor  # [A, K] float32.
+    live_sums: tf.Tensor  # [A, L, T] float32, log-probabilities up to each token.
+    done_sums: tf.Tensor  # [A, K, T] float32.
 
 
 class Unfinished(NamedTuple):
@@ -106,6 +108,8 @@ def start(
         done_ids=done_ids,
         done_scores=nowhere,
         done_log_probs=nowhere,
+        live_sums=tf.zeros_like(live_ids, tf.float32),
+        done_sums=tf.zeros_like(done_ids, tf.float32),
     )
     model_state = tf.nest.map_structure(
         lambda leaf: tf.repeat(leaf, live, axis=0), setup.model.initial_state(context)
@@ -224,7 +228,7 @@ def _extended(setup, unfinished, step, best):
     beam, narrow = unfinished.hypotheses, unfinished.wanted.beam_size
     live, length = beam.last_ids.shape[1], tf.shape(beam.live_ids)[2]
     ends, at_step = best.tokens == EOS_ID, tf.range(length) == step
-    ids = tf.reshape(beam.live_ids, [-1, length])
+    ids, sums = (tf.reshape(x, [-1, length]) for x in (beam.live_ids, beam.live_sums))
 
     # Finished hypotheses. Only the first K extensions may end: a beam of 1 is then greedy.
     may_end, possible, ending = (  # [A, L]
@@ -237,9 +241,11 @@ def _extended(setup, unfinished, step, best):
     scores = possible / tf.reshape(divisor, [-1, 1])
     scores = tf.concat([beam.done_scores, tf.where(may_end, scores, IMPOSSIBLE)], axis=1)
     new_ids = tf.where(at_step, EOS_ID, tf.gather(ids, ending))  # [A, L, T]
+    new_sums = tf.where(at_step, possible[:, :, None], tf.gather(sums, ending))
     done_scores, chosen = setup.top_k(scores, beam_size)
     done_ids = _picked(tf.concat([beam.done_ids, new_ids], axis=1), chosen)
     done_log_probs = _picked(tf.concat([beam.done_log_probs, possible], axis=1), chosen)
+    done_sums = _picked(tf.concat([beam.done_sums, new_sums], axis=1), chosen)
 
     # Live hypotheses.
     live_log_probs, chosen = setup.top_k(tf.where(ends, IMPOSSIBLE, best.ranks), beam_size)
@@ -251,7 +257,8 @@ def _extended(setup, unfinished, step, best):
     )
     live_ids = tf.where(at_step, tokens[:, :, None], tf.gather(ids, parents))
     live_log_probs = tf.where(is_followed, live_log_probs, IMPOSSIBLE)
-    done = done_ids, _only_first(done_scores, narrow), done_log_probs
+    live_sums = tf.where(at_step, live_log_probs[:, :, None], tf.gather(sums, parents))
+    done = done_ids, _only_first(done_scores, narrow), done_log_probs, live_sums, done_sums
     return Beam(live_ids, live_log_probs, tokens, *done), tf.reshape(parents, [-1])
 
 
@@ -307,10 +314,13 @@ def ranked(setup: Setup, unfinished: Unfinished, beam: Beam) -> Hypotheses:
     _, best = tf.math.top_k(rank, setup.options.beam_size)
     ids = tf.concat([beam.done_ids, beam.live_ids], axis=1)
     log_probs = tf.concat([beam.done_log_probs, beam.live_log_probs], axis=1)
-    ids, log_probs, scores, is_finished = (
-        _picked(values, best) for values in (ids, log_probs, scores, is_finished)
+    sums = tf.concat([beam.done_sums, beam.live_sums], axis=1)
+    ids, log_probs, scores, is_finished, sums = (
+        _picked(values, best) for values in (ids, log_probs, scores, is_finished, sums)
     )
     log_probs, scores = (
         _only_first(values, unfinished.wanted.beam_size) for values in (log_probs, scores)
     )
-    return Hypotheses(ids, log_probs, scores, is_finished)
+    of_tokens = sums - tf.pad(sums, [[0, 0], [0, 0], [1, 0]])[:, :, :-1]
+    of_tokens = tf.where(ids == PAD_ID, 0.0, of_tokens)
+    return Hypotheses(ids, log_probs, scores, is_finished, of_tokens)

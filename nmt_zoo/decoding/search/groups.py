@@ -71,7 +71,10 @@ def search_in_groups(
         end = start + tf.clip_by_value(fitting, 1, similar)
         group = search(source_ids[start:end, :longest], limits[start:end], order[start:end])
         missing = [[0, 0], [0, 0], [0, length - tf.shape(group.ids)[2]]]
-        group = group._replace(ids=tf.pad(group.ids, missing, constant_values=PAD_ID))
+        group = group._replace(
+            ids=tf.pad(group.ids, missing, constant_values=PAD_ID),
+            token_log_probs=tf.pad(group.token_log_probs, missing),
+        )
         both = zip(hypotheses, group, strict=True)
         return end, Hypotheses(*(tf.concat(values, axis=0) for values in both))
 
@@ -80,10 +83,10 @@ def search_in_groups(
         log_probs=tf.zeros([0, beam_size]),
         scores=tf.zeros([0, beam_size]),
         finished=tf.zeros([0, beam_size], tf.bool),
+        token_log_probs=tf.zeros([0, beam_size, length]),
     )
-    shapes = Hypotheses(
-        tf.TensorShape([None, beam_size, None]), *[tf.TensorShape([None, beam_size])] * 3
-    )
+    of_tokens, others = (tf.TensorShape([None, beam_size, *more]) for more in ([None], []))
+    shapes = Hypotheses(of_tokens, others, others, others, of_tokens)
     _, hypotheses = tf.while_loop(
         some_left, next_group, (0, nothing), shape_invariants=(tf.TensorShape([]), shapes)
     )

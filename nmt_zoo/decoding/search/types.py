@@ -28,6 +28,8 @@ class Hypotheses(NamedTuple):
     log_probs: tf.Tensor  # [B, K] float32, sum over all tokens with EOS of the model's scores.
     scores: tf.Tensor  # [B, K] float32, `log_probs` with the length penalty.
     finished: tf.Tensor  # [B, K] bool, whether EOS was reached within the length limit.
+    # [B, K, T] float32, of which `log_probs` are the sums; (): another engine than our search.
+    token_log_probs: Any = ()
 
 
 class Sentence(NamedTuple):

@@ -126,6 +126,7 @@ class SearchModule(tf.Module):
             ids=tf.where(is_empty[:, None], nothing, hypotheses.ids),
             log_probs=tf.where(is_empty, 0.0, hypotheses.log_probs),
             scores=tf.where(is_empty, 0.0, hypotheses.scores),
+            token_log_probs=tf.where(is_empty[:, None], 0.0, hypotheses.token_log_probs),
         )
 
     @tf.function(input_signature=[_STRINGS], autograph=False)
@@ -157,6 +158,12 @@ class SearchModule(tf.Module):
         count = tf.minimum(tf.reduce_sum(tf.cast(is_new, tf.int32), axis=1), of_line.n_best)
         texts, scores = (tf.gather(values, order, batch_dims=1) for values in (texts, scores))
         best = joined(lines, texts[:, 0], scores[:, 0], hypotheses, of_text.length_penalty)
+        ids = hypotheses.ids[:, 0]
+        are_real = (ids != PAD_ID) & (hypotheses.log_probs[:, :1] > -1e8)
+        tokens, log_probs = (  # Of the lines of a text, one after the other.
+            lines.with_values(tf.ragged.boolean_mask(values, are_real)).merge_dims(1, 2).to_tensor()
+            for values in (tf.gather(self.target.words, ids), hypotheses.token_log_probs[:, 0])
+        )
         first = lines.row_starts()
         texts, scores = (
             tf.concat([first_column[:, None], tf.gather(values, first)[:, 1:]], axis=1)
@@ -169,6 +176,8 @@ class SearchModule(tf.Module):
             "translation": tf.where(is_there, checked(texts, refuse_nan(best[1], "text")), ""),
             "score": tf.where(is_there, scores, 0.0),
             "count": count,
+            "target_tokens": tokens,
+            "token_log_probs": log_probs,
         }
 
     def _options(self, text, beam_size, length_penalty, n_best):

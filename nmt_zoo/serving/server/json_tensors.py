@@ -92,8 +92,8 @@ def answer(
 ) -> bytes:
     """Returns the body of an answer, JSON; its key `warnings` is left out if there are none.
 
-    `rows` are name -> value or list; lists are padded to the longest of the request. `outputs` are
-    name -> type.
+    `rows` are name -> value or list, or None for null; lists are padded to the longest of the
+    request. `outputs` are name -> type.
     """
     columns = {
         name: _padded([row[name] for row in rows], outputs[name]) for name in sorted(outputs)
@@ -113,8 +113,8 @@ def answer(
 def _padded(values, dtype):
     """Returns the values of all rows for JSON; shorter lists are filled with "" or 0."""
     if dtype == FLOAT:  # The shortest decimals, 0.1 and not 0.10000000149.
-        values = [np.array(value, "f4").astype("U32").astype("f8").tolist() for value in values]
-    if not any(isinstance(value, list) for value in values):
-        return values
-    longest, padding = max(map(len, values)), "" if dtype == STRING else 0
-    return [[*value, *[padding] * (longest - len(value))] for value in values]
+        values = [x if x is None else np.array(x, "f4").astype("U32") for x in values]
+        values = [x if x is None else x.astype("f8").tolist() for x in values]
+    longest = max((len(x) for x in values if isinstance(x, list)), default=0)
+    more = [""] if dtype == STRING else [0]
+    return [x + more * (longest - len(x)) if isinstance(x, list) else x for x in values]

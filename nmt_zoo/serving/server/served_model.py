@@ -5,6 +5,7 @@ docs/serving.md describes them; `attention_maps` is left out.
 
 import collections
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,19 +14,20 @@ import numpy as np
 from starlette.exceptions import HTTPException
 
 from nmt_zoo.configuration.options import MAX_LENGTH_PENALTY
-from nmt_zoo.data_pipeline.documents import Context
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+from nmt_zoo.decoding.confidence import ConfidenceScorer, confidence_of_text
 from nmt_zoo.decoding.explorer.sentence import SentenceExplorer
 from nmt_zoo.decoding.scoring import make_scorer
 from nmt_zoo.decoding.search.types import NEVER, length_normaliser, padded
 from nmt_zoo.decoding.text.line_warnings import LineWarnings
 from nmt_zoo.decoding.text.training_text import TrainingText
-from nmt_zoo.decoding.translator import NO_MEMORY, TOO_LONG, Translator
+from nmt_zoo.decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translator
 from nmt_zoo.serving.export.requests_in_graph import DEFAULT
 from nmt_zoo.serving.export.saved_model import MAX_WEIGHTS
 from nmt_zoo.serving.server.json_tensors import FLOAT, INTEGER, STRING
 
 _PAIR = {"source": STRING, "target": STRING}
+_CONFIDENCE = dict.fromkeys(("confidence", "word_confidence", "token_log_probs"), FLOAT)
 _MOST_TRANSLATORS = 8  # With options of requests; each has graphs of its own.
 _MOST_OPTIONS = 2  # Of a request: a new graph takes seconds.
 _LONG = 64  # Tokens of a long line: one with more counts as several.
@@ -59,7 +61,8 @@ class ServedModel:
 
     `options` are those of `Translator.of`; their `beam_size` and `length_penalty` are the defaults
     of requests, and no request has a wider beam. `training_text` may be None. `about` says what the
-    model is, for people. Translates a line at once, because the first one takes long.
+    model is, for people. Without a `temperature`, see `ConfidenceScorer`, answers do not say how
+    sure the model is. Translates a line at once, because the first one takes long.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class ServedModel:
         *,
         training_text: TrainingText | None,
         about: str = "",
+        temperature: float | None = None,
     ) -> None:
         self.name, self.about = name, about
         self.example = training_text.example if training_text else ""
@@ -80,7 +84,10 @@ class ServedModel:
         self._usual = self._make_translator()
         self._translator = functools.lru_cache(_MOST_TRANSLATORS)(self._make_translator)
         self._score = make_scorer(model)
-        self._explorer = SentenceExplorer(model, tokenizer, name)
+        limit = options["max_input_tokens"]
+        scorer = ConfidenceScorer(model, tokenizer, temperature, limit) if temperature else None
+        self._confidence: Callable = scorer or (lambda lines, best: [None] * len(lines))
+        self._explorer = SentenceExplorer(model, tokenizer, name, temperature=temperature)
         self._explorer.translator = self._usual  # So that its best translation is that of requests.
         self._usual.translate(["A dog runs."])
 
@@ -101,6 +108,7 @@ class ServedModel:
         return {
             "serving_default": Signature(text, best, self._texts, self._best, *more),
             "translate": Signature(*several, self._texts, self._translations, *more),
+            "confidence": Signature(text, {**best, **_CONFIDENCE}, self._texts, self._sure, *more),
             "score": Signature(_PAIR, scores, *of_pairs),
         }
 
@@ -180,6 +188,20 @@ class ServedModel:
             for answer in self._translations(rows)
         ]
 
+    def _sure(self, rows):
+        """Returns the best translation of each `_Text`, and how sure the model is of it."""
+        texts = [self._usual.lines_of(row.text) for row in rows]
+        lines, answers = [*itertools.chain(*texts)], []
+        results = self._usual.translate(lines)
+        pairs = zip(results, self._confidence(lines, [x for x, *_ in results]), strict=True)
+        for of_lines in (list(itertools.islice(pairs, len(text))) for text in texts):
+            best, *_ = self._usual.of_text([found for found, _ in of_lines])
+            sure = confidence_of_text([sure for (line, *_), sure in of_lines if line != EMPTY])
+            answer = {"translation": best.text, "score": best.score}
+            answer |= zip(_CONFIDENCE, sure or itertools.repeat(None), strict=False)
+            answers.append(self._answer([best]) if best.problem else answer)
+        return answers
+
     def _warnings(self, inputs, answers):
         """Returns what is unusual about lines and their best translations, a str for each kind."""
         is_whole = max(inputs.get("n_best", [1])) > 1
@@ -197,10 +219,10 @@ class ServedModel:
     def _line(self, inputs):
         """Returns a line of a text, with its context, as the only row."""
         (text,), (number,) = inputs["text"], inputs["line"]
-        lines = _lines(text)
+        lines = self._usual.lines_of(text)
         if not 0 <= number < len(lines):
             raise HTTPException(400, f"line is {number}, not from 0 to {len(lines) - 1}")
-        return Context(self._usual.options.context_sentences).of(lines)[number : number + 1]
+        return lines[number : number + 1]
 
     def _explored(self, rows):
         """Returns `{"model": MODEL of explorer.js}` for each line."""

@@ -58,6 +58,9 @@ def test_sizes_of_programs_change_nothing(saved, rounded):
                 scores = [t.score for t in best]
                 np.testing.assert_allclose(found["score"][row, : len(best)], scores, atol=1e-3)
                 assert plain["translation"][row].decode() == best[0].text
+                tokens, log_probs = found["target_tokens"][row], found["token_log_probs"][row]
+                assert np.count_nonzero(tokens != b"") == len(best[0].ids)
+                assert log_probs.sum() == pytest.approx(best[0].log_prob, abs=1e-3)
 
 
 def test_damaged_scales_are_found(saved):

@@ -13,7 +13,7 @@ from tensorflow.core.framework.types_pb2 import DataType
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
-from nmt_zoo.decoding.scoring import Scorer
+from nmt_zoo.decoding.scoring import Scorer, make_scorer
 from nmt_zoo.decoding.search.types import length_normaliser, padded
 from nmt_zoo.decoding.translator import NO_MEMORY, TOO_LONG, Translator
 from nmt_zoo.serving.export import saved_model, saved_model_check, saved_model_client
@@ -199,6 +199,27 @@ def test_saved_model_scores_as_the_scorer(parts, served):
     assert not found["token_log_probs"][found["target_tokens"] == b""].any()
 
 
+def test_saved_model_gives_the_log_probability_of_each_token(parts, served):
+    model, tokenizer = parts
+    texts, score = [*LINES, "one dog\n\ncat sees"], make_scorer(model)
+    found = served("translate", asked(texts, *[DEFAULTS] * len(texts)))
+    for text, *of_tokens in zip(
+        texts, found["target_tokens"], found["token_log_probs"], strict=True
+    ):
+        lines, ids, expected = text.strip().split("\n"), [], []
+        for line, (best,) in zip(
+            lines, Translator.of(*parts, **SEARCH).translate(lines), strict=True
+        ):
+            source = tokenizer.source.encode([line])
+            log_probs = score(tf.constant(source), tf.constant([best.ids])).log_probs[0]
+            ids += best.ids
+            expected += log_probs.numpy().tolist() if line.strip() else [0.0]
+        tokens, log_probs = of_tokens
+        assert [token.decode() for token in tokens if token] == tokenizer.target.pieces(ids)
+        np.testing.assert_allclose(log_probs[: len(ids)], expected, atol=1e-4)
+        assert not log_probs[len(ids) :].any()
+
+
 def test_saved_model_tells_every_attention_map_by_its_name(parts, served):
     model, tokenizer = parts
     source, target = ["one dog", "cat sees house"], ["eins", "Katze"]
@@ -223,7 +244,7 @@ def test_saved_model_has_an_empty_answer_for_an_empty_batch(served):
         (
             "translate",
             {"text": nothing, "beam_size": [], "length_penalty": [], "n_best": []},
-            {"translation": "O", "score": "f", "count": "i"},
+            {"translation": "O", "count": "i", "target_tokens": "O", "token_log_probs": "f"},
         ),
         (
             "score",
@@ -244,10 +265,14 @@ def test_saved_model_has_an_empty_answer_for_an_empty_batch(served):
 def test_a_server_of_the_model_directory_has_the_same_signatures(parts, saved):
     options = {**SEARCH, "length_penalty": 0.6, "max_input_tokens": 64}
     exported = read_meta_graph(saved).signature_def
-    for name, signature in ServedModel("x", *parts, options, training_text=None).signatures.items():
+    signatures = ServedModel("x", *parts, options, training_text=None).signatures
+    assert signatures.pop("confidence").inputs == signatures["serving_default"].inputs
+    for name, signature in signatures.items():
         for side in ("inputs", "outputs"):
             infos = getattr(exported[name], side).items()
             types = {key: DataType.Name(info.dtype) for key, info in infos}
+            if (name, side) == ("translate", "outputs"):  # There, `confidence` has them.
+                del types["target_tokens"], types["token_log_probs"]
             assert getattr(signature, side) == types
 
 

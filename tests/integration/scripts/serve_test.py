@@ -2,9 +2,11 @@
 
 import contextlib
 import errno
+import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -37,10 +39,18 @@ def loaded(transformer):
 
 
 @pytest.fixture(scope="module")
-def server(transformer):
+def calibrated(transformer, folder):
+    """The model with a temperature, which training chooses if there is enough validation text."""
+    directory = ModelDirectory(shutil.copytree(transformer, folder / "calibrated"))
+    directory.write_search({**directory.chosen(), "temperature": 3.0})
+    return directory.path
+
+
+@pytest.fixture(scope="module")
+def server(calibrated):
     """A `Client` of a server for the trained model, in this process."""
     limits = {"beam_size": 3, "max_input_tokens": 200, "compile": False}
-    arguments = serve.Arguments(model_dir=str(transformer), **limits)
+    arguments = serve.Arguments(model_dir=str(calibrated), **limits)
     with running(serve.load(arguments, "tiny"), max_lines=8) as client:
         yield client
 
@@ -74,6 +84,31 @@ def test_answers_are_those_of_translate(server, transformer, tmp_path):
     assert [text for number, text, _ in last if int(number) == len(LINES) - 1] == found
 
 
+def test_answers_say_how_sure_the_model_is_as_translate_does(server, calibrated, tmp_path):
+    write_lines(tmp_path / "lines", LINES)
+    flags = [f"--model_dir={calibrated}", f"--input={tmp_path / 'lines'}", "--format=jsonl"]
+    flags += ["--beam_size=3", "--max_input_tokens=200", "--compile=never"]
+    records = [json.loads(line) for line in run_script("translate", flags).out.splitlines()]
+    requests = [{"signature_name": "confidence", "instances": x} for x in (LINES[:4], LINES[4:])]
+    answers = [server.predict(request, PREDICT).json()["predictions"] for request in requests]
+    for record, answer in zip(records, itertools.chain(*answers), strict=True):
+        assert answer["translation"] == record["translation"]
+        for name in ("confidence", "word_confidence", "token_log_probs"):
+            expected, found = record.get(name), answer[name]
+            if isinstance(expected, list):  # Padded to the longest row.
+                assert not any(found[len(expected) :])
+                found = found[: len(expected)]
+            assert (found is None) == (expected is None) == (record["source"] == "")
+            np.testing.assert_allclose(found or [], expected or [], atol=2e-4)
+    rows = [records[0], records[1]]
+    whole = predicted(server, "confidence", text=["\n\n".join(row["source"] for row in rows)])
+    for name in ("word_confidence", "token_log_probs"):
+        expected = rows[0][name] + rows[1][name]
+        np.testing.assert_allclose(whole[name][0], expected, atol=2e-4)
+    logs = [[np.log(row["confidence"])] * len(row["token_log_probs"]) for row in rows]
+    assert np.log(whole["confidence"][0]) == pytest.approx(np.mean(np.concatenate(logs)), abs=1e-3)
+
+
 @eagerly
 @pytest.mark.parametrize("precision", ["int8", "auto"])
 def test_precisions_are_those_of_translate(precision, transformer, tmp_path, monkeypatch, capsys):
@@ -93,6 +128,9 @@ def test_precisions_are_those_of_translate(precision, transformer, tmp_path, mon
     assert answers[0]["translation"] == [text]
     np.testing.assert_allclose(answers[0]["score"], float(score), atol=1e-4)
     assert answers[1]["translation"][0] and capsys.readouterr().err == ""
+    sure = served.signatures["confidence"]  # No temperature was chosen for this model.
+    (answer,) = sure.answers(sure.rows({"text": LINES[:1]}))
+    assert answer["translation"] == text and answer["word_confidence"] is None
 
 
 @pytest.mark.slow
@@ -252,6 +290,15 @@ def test_the_page_is_accessible_translates_by_keyboard_and_shows_hostile_text_as
     translate(f"one dog{Keys.ENTER}{HOSTILE}")
     (expected,) = predicted(server, "serving_default", text=[f"one dog\n{HOSTILE}"])["translation"]
     assert find("#translation").text.split("\n")[0] == expected.split("\n")[0]
+    sure = predicted(server, "confidence", text=[f"one dog\n{HOSTILE}"])
+    marks = browser.find_elements(By.CSS_SELECTOR, "#translation mark")
+    words = zip(sure["translation"][0].split(), sure["word_confidence"][0], strict=True)
+    unsure = [(word, f"{number:.0%} sure") for word, number in words if number < 0.5]
+    assert [mark.get_attribute("title") for mark in marks] == [title for _, title in unsure] != []
+    assert marks[-1].text == unsure[-1][0]
+    content = "return getComputedStyle(arguments[0], '::after').content"  # For screen readers.
+    assert f"{unsure[0][1]}" in browser.execute_script(content, marks[0])
+    assert f"is {sure['confidence'][0]:.0%} sure" in find("#legend").text
     find("summary").click()
     until(lambda: find("#explorer select"))
     assert find("#which").is_displayed()

@@ -7,7 +7,7 @@
 "use strict";
 
 (() => {
-  const { foreign, make, visible } = ExplorerNumbers;
+  const { UNSURE, foreign, make, percent, visible } = ExplorerNumbers;
   const page = Object.fromEntries([...document.querySelectorAll("[id]")].map((e) => [e.id, e]));
   const { clipboard } = window.navigator; // Missing if the address is neither https nor local.
   const NO_CHARACTERS = /\ufffd+/g; // A model of bytes may write some that are none.
@@ -47,14 +47,27 @@
     }
   }
 
+  /** Returns the parts of a text, with those words marked of which the model is unsure. */
+  function shaded(text, confidence) {
+    const sure = [...(confidence ?? [])];
+    return text.split(/(\s+)/).map((part) => {
+      const share = /\S/.test(part) ? sure.shift() : 1;
+      const shown = part.replace(NO_CHARACTERS, "").split("\n").map(visible).join("\n");
+      return share < UNSURE ? make("mark", { title: `${percent(share)} sure` }, shown) : shown;
+    });
+  }
+
   function translate(event) {
     event.preventDefault();
     const text = page.text.value;
-    const question = [page.form.action, { instances: [text] }];
+    const question = [page.form.action, { signature_name: "confidence", instances: [text] }];
     update(page.result, page.status, "Translating …", question, ({ predictions: [best], warnings = [] }) => {
       const lines = best.translation.replace(NO_CHARACTERS, "").split("\n");
       source = text;
-      page.translation.textContent = lines.map(visible).join("\n");
+      page.translation.replaceChildren(...shaded(best.translation, best.word_confidence));
+      page.legend.hidden = best.confidence === null;
+      page.sure.textContent = percent(best.confidence);
+      page.unsure.textContent = percent(UNSURE);
       page.copy.value = lines.join("\n");
       page.score.textContent = best.score.toFixed(2);
       const forPrograms = / \(see --\w+\)|: 1 of 1 \(line 1\)$/g;

@@ -158,6 +158,22 @@ def test_pointing_at_a_word_shows_where_it_looks(opened):
     assert re.fullmatch(r"(?s).* attends to .* [\d.]+", page.reading())
 
 
+def test_words_of_which_the_model_is_unsure_are_underlined(opened):
+    sure = [0.9, 0.8, 0.5, 0.95, 0.2, 1.0]  # "alte" is in two pieces.
+    page = opened(shown_page({**WHOLE, "confidence": sure}, PLAIN, merge=True))
+    marked = ".view:first-child .words li.unsure"
+    assert [item.get_attribute("title") for item in page.all(marked)] == [
+        "alte (40% sure)",
+        "كتاب (20% sure)",
+    ]
+    assert "underline" in page.first(marked).value_of_css_property("text-decoration-line")
+    assert "less than 50% sure" in page.reading() and not page.all(f".view:last-child {marked}")
+    page.all(marked)[0].click()
+    assert page.reading().startswith("alte (40% sure) attends to")
+    page.choose("kind", "encoder")
+    assert not page.all(marked)
+
+
 def test_all_is_reached_by_keyboard(opened):
     from selenium.webdriver.common.keys import Keys
 

@@ -20,7 +20,7 @@ def groups_of(lengths, beam_size=2):
         sizes = tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32)
         ids = tf.repeat(sizes[:, None, None], beam_size, axis=1)
         scores = tf.cast(ids[:, :, 0], tf.float32)
-        return Hypotheses(ids, scores, scores, scores > 0)
+        return Hypotheses(ids, scores, scores, scores > 0, tf.zeros_like(ids, tf.float32))
 
     limits = 2 * tf.constant(lengths) + 20
     ids = tf.constant(echo_batch(lengths))

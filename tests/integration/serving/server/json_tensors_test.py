@@ -52,6 +52,8 @@ def test_answers_have_the_form_of_their_request():
     [
         (STRING, [["a"], [], ["b", "c"]], [["a", ""], ["", ""], ["b", "c"]]),
         (FLOAT, [[1.0], np.ones([2])], [[1, 0], [1, 1]]),
+        (FLOAT, [[0.5], None, [0.25, 1]], [[0.5, 0], None, [0.25, 1]]),
+        (FLOAT, [None, 0.5], [None, 0.5]),
         (STRING, [], []),
         # A number has as many digits as a float32.
         (FLOAT, [0.1, -1 / 3, 1e-30, 16777216], [0.1, -0.33333334, 1e-30, 16777216.0]),

@@ -27,7 +27,7 @@ def explorer_of(preset, tokenizer, **more):
     sizes = len(tokenizer.source), len(tokenizer.target)
     model = models.create(preset, *sizes, pad_id=0, bos_id=2, **small_settings(preset), **more)
     model.attention_maps(*[tf.constant([[3]])] * 2)
-    return SentenceExplorer(model, tokenizer, preset, beam_size=3)
+    return SentenceExplorer(model, tokenizer, preset, temperature=1.0, beam_size=3)
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +71,14 @@ def test_each_step_has_the_probability_of_its_token_and_of_the_best_ones(transfo
                 assert step["logProb"] == values[names.index(step["token"])]
             else:
                 assert step["logProb"] <= values[-1]
+
+
+def test_the_confidence_is_that_of_the_tokens_shown(transformer):
+    for target in ("", TARGET):
+        data = transformer.explore(SOURCE, target)
+        expected = np.exp([step["logProb"] for step in data["translations"][0]["steps"]])
+        np.testing.assert_allclose(data["confidence"], expected, atol=1e-3)
+        assert len(data["confidence"]) == len(data["target"]["tokens"])
 
 
 def test_a_given_translation_comes_first_and_is_not_repeated(transformer):
