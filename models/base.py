@@ -307,7 +307,7 @@ class Searchable(keras.Model):
         """Returns what decoding reads besides the weights, after `precompute`."""
         layers, names = self._flatten_layers(), ("joined", "precomputed_output")
         found = (getattr(layer, name, None) for layer in layers for name in names)
-        return [tensors for tensors in found if tensors is not None]
+        return [tensors for tensors in found if isinstance(tensors, Precomputed)]
 
     def architecture(self) -> Architecture:
         """Describes the model for a picture; by default, as a list of its Keras layers."""
