@@ -129,9 +129,9 @@ def confidence(model_dir: str, text: str) -> dict[str, Any]:
 def tables() -> dict[str, list[str]]:
     """Returns the lines of the tables by name, from docs/results/noise."""
     records = {path.stem: json.loads(path.read_text()) for path in RESULTS.glob("*-*.json")}
-    if not records:
-        return {}
     groups = [[x for n, x in sorted(records.items()) if n.startswith(kind)] for kind in NOISES]
+    if not all(groups):
+        return {}
     kinds = [row["kind"] for row in next(iter(records.values()))["noise"]]
     rows = [["test set", *NOISES, "share of clean BLEU", "with noise"], ["---"] * 5]
     for number, kind in enumerate(kinds):

@@ -619,7 +619,7 @@ def translate(
             of_clean = f" ({share:.0f}% of {CLEAN})" * (row is not rows[0])
             altered = f"{row.altered:5,} lines altered, "
             print_results(
-                args, f"{row.kind:9}{altered}BLEU {row.bleu:5.2f}{of_clean}, chrF {row.chrf:5.2f}"
+                args, f"{row.kind:10}{altered}BLEU {row.bleu:5.2f}{of_clean}, chrF {row.chrf:5.2f}"
             )
 
 
