@@ -29,7 +29,11 @@ from nmt_zoo.training.validation.temperature import calibration_error
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS, PAGE = ROOT / "docs/results/noise", ROOT / "docs/studies/noise.md"
-NOISES = {"clean": "copies=0.05", "noisy": NOISE}
+NOISES = {
+    "clean": "copies=0.05",
+    "noisy": NOISE,
+    "strong": "copies=0.05,lowercase=0.05,typos=0.15,stop=0.05,spaces=0.05,numbers=0.02",
+}
 SEEDS = (1, 2, 3)
 NAMES = [f"{kind}-{seed}" for seed in SEEDS for kind in NOISES]
 KEPT = ("parameters", "training", "noise", "bleu", "bleu_signature", "chrf", "beam_size", "machine")
@@ -129,11 +133,14 @@ def confidence(model_dir: str, text: str) -> dict[str, Any]:
 def tables() -> dict[str, list[str]]:
     """Returns the lines of the tables by name, from docs/results/noise."""
     records = {path.stem: json.loads(path.read_text()) for path in RESULTS.glob("*-*.json")}
-    groups = [[x for n, x in sorted(records.items()) if n.startswith(kind)] for kind in NOISES]
-    if not all(groups):
+    named = {kind: [x for n, x in sorted(records.items()) if n.startswith(kind)] for kind in NOISES}
+    named = {kind: group for kind, group in named.items() if group}
+    if not named:
         return {}
-    kinds = [row["kind"] for row in next(iter(records.values()))["noise"]]
-    rows = [["test set", *NOISES, "share of clean BLEU", "with noise"], ["---"] * 5]
+    groups = named.values()
+    kinds = [row["kind"] for row in next(iter(groups))[0]["noise"]]
+    rows = [["test set", *named, *(f"{kind}, of clean" for kind in named)]]
+    rows.append(["---"] * len(rows[0]))
     for number, kind in enumerate(kinds):
         cells, shares = [], []
         for group in groups:
@@ -142,7 +149,7 @@ def tables() -> dict[str, list[str]]:
             cells.append(" ".join([f"**{mean(bleu):.2f}**", *(f"{x:.2f}" for x in bleu)]))
             shares.append(f"{100 * mean(bleu) / mean(clean):.0f}%")
         rows.append([f"`{kind}`" if number else kind, *cells, *shares])
-    sure = [["figure", *NOISES], ["---"] * 3]
+    sure = [["figure", *named], ["---"] * (1 + len(named))]
     for title, entry, form in (
         ("temperature", "temperature", "{:.2f}"),
         ("calibration error of tokens", "calibration_error", "{:.1%}"),
