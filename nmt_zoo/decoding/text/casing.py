@@ -39,7 +39,8 @@ class Casing:
         The first word keeps its capital if the model knows it so. A line of another form, or one
         that the model knows as it is, is returned as it is, with None.
         """
-        words = [match[0] for match in _WORDS.finditer(line) if not match[1]]
+        matches = [match for match in _WORDS.finditer(line) if not match[1]]
+        words = [match[0] for match in matches]
         if len(words) > 1 and all(map(str.isupper, words)):
             form, small = in_capitals, _words_as(str.lower, line)
         elif len(words) > 2 and all(word[0].isupper() for word in words):
@@ -48,7 +49,7 @@ class Casing:
             small = _words_as(lambda word: word.lower() if word.istitle() else word, line)
         else:
             return line, None
-        first = line.find(words[0])
+        first = matches[0].start()
         sentence = small[:first] + line[first] + small[first + 1 :]
         usual = min(sentence, small, key=self._cost)
         if self._cost(line) <= _MORE_TOKENS * self._cost(usual):
