@@ -114,10 +114,11 @@ def load_lexical_model(
     return model
 
 
-def load_guide(directory: ModelDirectory, tokenizer: Tokenizer, remedy: str) -> TranslationModel:
-    """Loads a model whose alignments guide the training of another model, which has `tokenizer`.
+def load_guide(
+    directory: ModelDirectory, tokenizer: Tokenizer, run: ModelDirectory
+) -> TranslationModel:
+    """Loads a model whose alignments guide the training of `run`, which has `tokenizer`.
 
-    If the vocabularies differ, the error names the `remedy`.
     Raises UserError: no alignments, another vocabulary, or the directory cannot be loaded.
     """
     model, own, config = directory.load()
@@ -126,18 +127,7 @@ def load_guide(directory: ModelDirectory, tokenizer: Tokenizer, remedy: str) -> 
             f"--guide={directory.path} holds {config['model']}, which does not align words; give "
             "the directory of another model, such as hmm_alignment"
         )
-    if own.fingerprint() != tokenizer.fingerprint():
-        sizes = [
-            f"{guide.kind}, {len(guide.source):,} and {len(guide.target):,} entries"
-            for guide in (own, tokenizer)
-        ]
-        if own.kind == "bpe":
-            file = vocabulary_file(directory, own, "target")
-            remedy += f", or this run with --vocab_file={file}"
-        raise UserError(
-            f"--guide={directory.path}: its vocabulary ({sizes[0]}) differs from that of this run "
-            f"({sizes[1]}); {remedy}"
-        )
+    check_same_tokenizer(tokenizer, run, own, directory)
     return model
 
 

@@ -239,7 +239,8 @@ def open_run(run_config: RunConfig) -> Run | None:
     if is_new:
         _check_new_model(config, options, text.valid[1])
     with devices.scope():
-        guide = _guide(options, tokenizer) if options["guide"] else None
+        guide = options["guide"]
+        guide = load_guide(ModelDirectory(guide), tokenizer, directory) if guide else None
         of_teacher = teacher.make_teacher(options)
     encoded = text.encode(tokenizer, options, run_config.data_dir)
     epochs = make_epochs(encoded, tokenizer, options, devices.num_replicas, run_config.data_dir)
@@ -373,17 +374,6 @@ def _check_new_model(config, options, references):
             f"--keep_best_by=bleu: the first {len(references)} target lines of the validation text "
             "are blank, so BLEU cannot be computed; raise --bleu_lines, or leave it out"
         )
-
-
-def _guide(options, tokenizer):
-    names = {"bpe": ["num_pieces"], "word": ["max_words", "min_word_count"]}.get(tokenizer.kind, [])
-    names = ["tokenizer", *(["vocab_file"] if options["vocab_file"] else names), "normalise"]
-    flags = " ".join(f"--{name}={options[name]}" for name in names)
-    return load_guide(
-        ModelDirectory(options["guide"]),
-        tokenizer,
-        f"train it on the text of this run with {flags}",
-    )
 
 
 def begin(run: Run) -> None:

@@ -76,9 +76,8 @@ def test_a_guide_is_another_head_of_the_same_text_and_stays_the_same(
 
 
 BAD_GUIDES = """
---num_pieces=290 -> this run with --tokenizer=bpe --num_pieces=290
---tokenizer=word -> train it on the text of this run
---tokenizer=word -> differs from that of this run (word, 14 and 14
+--num_pieces=290 -> guide/tokenizer/shared.model
+--tokenizer=word -> its text is encoded by --tokenizer=word, and that of
 --model=lstm_seq2seq --num_pieces=300 -> has no attention that could
 --model=attention_ibm2 -> --guide: not with --model=attention
 """
