@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
-from nmt_zoo.decoding.scoring import groups, make_scorer
-from nmt_zoo.decoding.search.groups import in_halves
+from nmt_zoo.decoding.scoring import make_scorer, score_in_groups
 from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.decoding.text.tokens import tokens_of
 from nmt_zoo.decoding.translator import UNSURE, Translation, untranslated
@@ -62,13 +61,10 @@ class ConfidenceScorer:
             for row, ((source, _), _) in enumerate(both)
             if len(source) in range(2, self._most + 1) and not translations[row].problem
         ]
-        longest = [max(len(ids) for ids, _ in pair) for pair in both]
-        rows.sort(key=lambda row: -longest[row])
+        scored = score_in_groups(self._scores, [tuple(ids for ids, _ in both[row]) for row in rows])
         found: list[Confidence | None] = [None] * len(both)
-        for group in groups(rows, longest):
-            ids = ([both[row][side][0] for row in group] for side in (0, 1))
-            for row, scores in zip(group, in_halves(self._scores, *ids), strict=True):
-                found[row] = scores and _confidence(*both[row][1], *scores)
+        for row, scores in zip(rows, scored, strict=True):
+            found[row] = scores and _confidence(*both[row][1], *scores)
         return found
 
     def _scores(self, sources, targets):

@@ -2,10 +2,9 @@
 
 import collections
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from nmt_zoo.configuration.options import LENGTH_PENALTY
@@ -92,19 +91,23 @@ def make_scorer(
     return in_graph(model, score)
 
 
-def groups(
-    rows: Sequence[int], longest: Sequence[int], batch_size: int = 32
-) -> Iterator[Sequence[int]]:
-    """Yields groups of at most `batch_size` pairs whose attention fits into memory.
+def score_in_groups(
+    score: Callable[..., list], pairs: Sequence[tuple[list[int], list[int]]], batch_size: int = 32
+) -> list[Any]:
+    """Returns what `score` finds for each pair, in groups of which the attention fits into memory.
 
-    `rows` are the places of pairs, the longest first; `longest` has the tokens of the longer side
-    of each place.
+    `score` takes the source ids and the target ids of at most `batch_size` pairs, and returns a
+    list as long. None for pairs that do not fit into memory even alone.
     """
+    longest = [max(map(len, pair)) for pair in pairs]
+    rows, results = sorted(range(len(pairs)), key=lambda row: -longest[row]), [None] * len(pairs)
     while rows:
-        size = MAX_SOURCE_WEIGHTS // int(longest[rows[0]]) ** 2
-        group = rows[: min(max(size, 1), batch_size)]
-        rows = rows[len(group) :]
-        yield group
+        size = min(max(MAX_SOURCE_WEIGHTS // longest[rows[0]] ** 2, 1), batch_size)
+        group, rows = rows[:size], rows[size:]
+        found = in_halves(score, *zip(*(pairs[row] for row in group), strict=True))
+        for row, result in zip(group, found, strict=True):
+            results[row] = result
+    return results
 
 
 class Scorer:
@@ -150,22 +153,17 @@ class Scorer:
         Raises UserError: the model's scores are not numbers.
         """
         numbers = numbers or range(1, len(sources) + 1)
-        ids = [
-            side.encode(x) for side, x in zip(self.tokenizer[1:], (sources, targets), strict=True)
+        sides = zip(self.tokenizer[1:], (sources, targets), strict=True)
+        pairs = [*zip(*(side.encode(x) for side, x in sides), strict=True)]
+        longest = [max(map(len, pair)) for pair in pairs]
+        rows = [row for row, size in enumerate(longest) if 1 < size <= self.max_input_tokens]
+        log_probs = score_in_groups(self._log_probs, [pairs[row] for row in rows], self.batch_size)
+        results = [
+            EMPTY if size == 1 else untranslated(TOO_LONG)._replace(text=text)
+            for text, size in zip(targets, longest, strict=True)
         ]
-        lengths = np.array([list(map(len, side)) for side in ids])  # [2, pairs]
-        longest = lengths.max(axis=0, initial=0)
-        results = [EMPTY] * len(sources)
-        todo = []
-        for row in np.argsort(-longest, kind="stable").tolist():
-            if longest[row] > self.max_input_tokens:
-                results[row] = untranslated(TOO_LONG)._replace(text=targets[row])
-            elif longest[row] > 1:
-                todo.append(row)
-        for rows in groups(todo, longest, self.batch_size):
-            log_probs = in_halves(self._log_probs, *([side[row] for row in rows] for side in ids))
-            for row, log_prob in zip(rows, log_probs, strict=True):
-                results[row] = self._result(targets[row], ids[1][row], log_prob, numbers[row])
+        for row, log_prob in zip(rows, log_probs, strict=True):
+            results[row] = self._result(targets[row], pairs[row][1], log_prob, numbers[row])
         self.problems.update(result.problem for result in results if result.problem)
         return results
 

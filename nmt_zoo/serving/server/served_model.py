@@ -17,13 +17,12 @@ from nmt_zoo.configuration.options import MAX_LENGTH_PENALTY
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.decoding.confidence import ConfidenceScorer, confidence_of_text
 from nmt_zoo.decoding.explorer.sentence import SentenceExplorer
-from nmt_zoo.decoding.scoring import make_scorer
+from nmt_zoo.decoding.scoring import make_scorer, score_in_groups
 from nmt_zoo.decoding.search.types import NEVER, length_normaliser, padded
 from nmt_zoo.decoding.text.line_warnings import LineWarnings
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translator
 from nmt_zoo.serving.export.requests_in_graph import DEFAULT
-from nmt_zoo.serving.export.saved_model import MAX_WEIGHTS
 from nmt_zoo.serving.server.json_tensors import FLOAT, INTEGER, STRING
 
 _PAIR = {"source": STRING, "target": STRING}
@@ -243,28 +242,27 @@ class ServedModel:
 
     def _scores(self, pairs):
         """Returns the values of the signature `score` for each pair of ids."""
-        longest = max(len(ids) for pair in pairs for ids in pair)
-        at_once = max(1, MAX_WEIGHTS // longest**2)  # Memory grows with its square.
-        answers, penalty = [], self._defaults.length_penalty
-        for start in range(0, len(pairs), at_once):
-            ids = pairs[start : start + at_once]
-            scores = self._score(*map(padded, zip(*ids, strict=True))).log_probs.numpy()
-            for (source_ids, target_ids), log_probs in zip(ids, scores, strict=True):
-                log_probs = log_probs[: len(target_ids)]
-                if len(source_ids) == len(target_ids) == 1:
-                    log_probs = np.zeros(1, np.float32)  # Nothing for nothing is certain.
-                log_prob = float(log_probs.sum())
-                answer = {
-                    "log_prob": log_prob,
-                    "score": log_prob / length_normaliser(len(target_ids), penalty),
-                    "target_tokens": self._tokenizer.target.pieces(target_ids),
-                    "token_log_probs": log_probs,
-                }
-                if math.isnan(log_prob):
-                    reason = "the model's score is nan: its training diverged"
-                    answer = HTTPException(400, reason)
-                answers.append(answer)
-        return answers
+        return [*map(self._scored, pairs, score_in_groups(self._log_probs, pairs))]
+
+    def _log_probs(self, *ids):
+        return [*self._score(*map(padded, ids)).log_probs.numpy()]
+
+    def _scored(self, pair, log_probs):
+        if log_probs is None:
+            return HTTPException(429, NO_MEMORY)
+        length = len(pair[1])
+        log_probs = log_probs[:length]
+        if len(pair[0]) == length == 1:
+            log_probs = np.zeros(1, np.float32)  # Nothing for nothing is certain.
+        log_prob = float(log_probs.sum())
+        if math.isnan(log_prob):
+            return HTTPException(400, "the model's score is nan: its training diverged")
+        return {
+            "log_prob": log_prob,
+            "score": log_prob / length_normaliser(length, self._defaults.length_penalty),
+            "target_tokens": self._tokenizer.target.pieces(pair[1]),
+            "token_log_probs": log_probs,
+        }
 
 
 def _lines(text):
