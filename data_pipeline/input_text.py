@@ -30,7 +30,7 @@ from nmt_zoo.data_pipeline.lines import (
 from nmt_zoo.data_pipeline.text_form import is_blank
 
 _BLOCK_BYTES = 1 << 16
-_PAUSE_SECONDS = 0.01  # A writer that is busy may leave a pipe empty for a moment.
+_PAUSE = 0.01  # Seconds. A writer that is busy may leave a pipe empty for a moment.
 _MOST_CHARACTERS = 1 << 20  # A window of long lines must fit into memory, too.
 _MOST_BATCHES = 32  # In a window. Lines of similar length share batches only within a window.
 
@@ -136,7 +136,7 @@ class LiveLines:
             if self._ready:
                 lines.append(self._ready.popleft())
                 size += len(lines[-1])
-            elif self._ended or (lines and self._pauses()):
+            elif self._ended or (lines and not select.select([self._file], [], [], _PAUSE)[0]):
                 break
             else:
                 self._fill()
@@ -144,9 +144,6 @@ class LiveLines:
             raise UserError(f"{self._name}: a test set in markup; give it as a file: --input")
         self._is_new = False
         return lines
-
-    def _pauses(self):
-        return not select.select([self._file], [], [], _PAUSE_SECONDS)[0]
 
     def _fill(self):
         """Waits for more bytes and decodes the lines that are whole."""

@@ -133,12 +133,6 @@ def check_flags(flags: Arguments) -> None:
     check_outputs(filter(None, (flags.page, flags.save_scores)), filter(None, inputs))
 
 
-def system_names(flags: Arguments) -> list[str]:
-    """Returns --names, or the names of the files, with folders if they would be equal."""
-    files = [os.path.basename(path) for path in flags.outputs]
-    return flags.names or (files if len({*files}) == len(files) else flags.outputs)
-
-
 def read_texts(flags: Arguments) -> tuple[list[int], Texts, list[str]]:
     """Reads all texts of one test set.
 
@@ -151,7 +145,10 @@ def read_texts(flags: Arguments) -> tuple[list[int], Texts, list[str]]:
         raise UserError(
             f"{flags.reference}: holds {len(text.references)} references; give a file with one"
         )
-    paths = zip(system_names(flags), flags.outputs, strict=True)
+    files = [os.path.basename(path) for path in flags.outputs]
+    # With folders if the names would be equal.
+    names = flags.names or (files if len({*files}) == len(files) else flags.outputs)
+    paths = zip(names, flags.outputs, strict=True)
     outputs = {name: other_translation(path, flags.source, source) for name, path in paths}
     every = Texts(source, text.references[0], outputs)
     scored = [n for n, line in enumerate(every.reference) if not is_blank(line)]

@@ -88,7 +88,9 @@ def _status(main, argv, interrupts) -> int | None:
         print("interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
     except OSError as error:
-        message = _refusal(error)
+        where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        advice = "check names, permissions and free disk space"
+        message = f"{where}{error.strerror or error}; {advice}"
     except (MemoryError, *_imported("tensorflow", "errors.ResourceExhaustedError")) as error:
         message = _out_of_memory(error)
     except RecursionError:
@@ -101,11 +103,6 @@ def _status(main, argv, interrupts) -> int | None:
 def _imported(module, name):
     """Returns an exception type as a tuple; () if its module has not been imported."""
     return (operator.attrgetter(name)(sys.modules[module]),) if module in sys.modules else ()
-
-
-def _refusal(error):
-    where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
-    return f"{where}{error.strerror or error}; check names, permissions and free disk space"
 
 
 def _out_of_memory(error):

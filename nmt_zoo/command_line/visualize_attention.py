@@ -189,28 +189,21 @@ def translated(flags: Arguments, model: Any, tokenizer: Any, config: dict[str, A
     return ids, tokens, (flags.source, target)
 
 
-def draw_attention(flags: Arguments) -> None:
-    """Draws the attention between a sentence and its translation; translates it if needed."""
-    path = one_model_dir(flags)
+def draw_sentence(flags: Arguments) -> None:
+    """Draws the attention between a sentence and its translation, or what this is made of."""
+    path, is_tree = one_model_dir(flags), flags.attention == "tree"
     figures.check_path(flags.output)
-    model, tokenizer, config, name = load(flags, path, checks=True)
-    ids, tokens, texts = translated(flags, model, tokenizer, config)
-    look = {"merge_subwords": flags.merge_subwords, "name": name, "texts": texts}
-    look |= chosen_map(flags) | {"alignment": model.alignment}
-    save_attention(maps_of(model, *ids), *tokens, flags.output, **look)
-
-
-def draw_tree(flags: Arguments) -> None:
-    """Draws the phrases or rules that a translation of a sentence is made of."""
-    path = one_model_dir(flags)
-    figures.check_path(flags.output)
-    model, tokenizer, config, name = load(flags, path)
-    if not model.decoder_class:
+    model, tokenizer, config, name = load(flags, path, checks=not is_tree)
+    if is_tree and not model.decoder_class:
         raise UserError(
             f"--attention=tree: {path}: this {config['model']} translates token by token; only "
             "phrase_based and hiero translate by phrases"
         )
     ids, tokens, texts = translated(flags, model, tokenizer, config)
+    if not is_tree:
+        look = {"merge_subwords": flags.merge_subwords, "name": name, "texts": texts}
+        look |= chosen_map(flags) | {"alignment": model.alignment}
+        return save_attention(maps_of(model, *ids), *tokens, flags.output, **look)
     derivation = model.decoder().explain(*ids)
     if derivation is None:
         raise UserError("--target: it is empty, or far too long or too short for the source")
@@ -309,12 +302,10 @@ def main(flags: Arguments) -> int:
         return 0
     if flags.architecture:
         draw_architecture(flags)
-    elif flags.attention == "tree":
-        draw_tree(flags)
-    elif flags.output.lower().endswith(".html"):
+    elif flags.attention != "tree" and flags.output.lower().endswith(".html"):
         explore_sentence(flags)
     else:
-        draw_attention(flags)
+        draw_sentence(flags)
     print(f"wrote {flags.output}")
     return 0
 

@@ -205,7 +205,12 @@ class Translator:
                 wanted = n_best if num_parts[piece.line] == 1 else 1
                 translations = self._translations(piece, of_piece, wanted)
                 translations = self._with_terms(piece, translations)
-                parts[piece.line][piece.part] = self._with_capitals(piece, translations)
+                if piece.restore:  # The capitals of the line.
+                    translations = [
+                        x._replace(text=piece.restore(x.text), small=(piece.text, x.text))
+                        for x in translations
+                    ]
+                parts[piece.line][piece.part] = translations
                 num_open[piece.line] -= 1
             finish(dict.fromkeys(piece.line for piece in batch))
         return [results[line] for line in range(len(lines))]
@@ -388,14 +393,6 @@ class Translator:
         ]
         glossary.count(piece.number, piece.terms, translations[0].text)
         return translations
-
-    def _with_capitals(self, piece, translations):
-        """Gives the translations of a `_Piece` the capitals of its line."""
-        if not piece.restore:
-            return translations
-        return [
-            x._replace(text=piece.restore(x.text), small=(piece.text, x.text)) for x in translations
-        ]
 
     def _translations(self, piece, hypotheses, n_best):
         """Returns the `n_best` translations of a `_Piece` as text, given its `Hypotheses`."""

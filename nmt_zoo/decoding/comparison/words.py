@@ -113,7 +113,9 @@ def faults(words: Texts, links: Links) -> dict[str, dict[str, Any]]:
             repeated += _repeated(3, line, source, reference)
             both = collections.Counter(line) & collections.Counter(source)
             copied += sum(
-                count for word, count in both.items() if _has_letters(word) and word not in expected
+                count
+                for word, count in both.items()
+                if any(map(str.isalpha, word)) and word not in expected
             )
         records[system] = {
             "length_ratio": ratio(sum(map(len, lines)), size),
@@ -122,10 +124,6 @@ def faults(words: Texts, links: Links) -> dict[str, dict[str, Any]]:
             **{"doubled": doubled, "repeated": repeated, "copied": copied},
         }
     return records
-
-
-def _has_letters(word):
-    return any(map(str.isalpha, word))
 
 
 def _dropped(reference_links, links):

@@ -259,11 +259,11 @@ class ChunkedText:
 
         `work`, called in threads, gets the `SentencePairs` of each direction.
         """
-
-        def read_and_work(number):
-            return work(number, [d.sentence_pairs(number) for d in self.directions])
-
-        results = map_in_order(read_and_work, range(self.num_chunks), self._threads)
+        results = map_in_order(
+            lambda number: work(number, [d.sentence_pairs(number) for d in self.directions]),
+            range(self.num_chunks),
+            self._threads,
+        )
         for chunk, result in zip(self._chunks, results, strict=True):
             yield result
             if self.progress:
