@@ -13,7 +13,7 @@ class DecodingRule:
     Example:
         class NoComma(DecodingRule):
             def change(self, scores, ids):
-                return constraints.bar(scores, tf.range(scores.shape[1]) == self.comma)
+                return tf.where(tf.range(scores.shape[1]) == self.comma, IMPOSSIBLE, scores)
     """
 
     def __init__(self, vocabulary: Any):
