@@ -26,7 +26,7 @@ from typing import Any
 from nmt_zoo.command_line import console, flag_values
 from nmt_zoo.command_line.flag_values import group, shortened
 from nmt_zoo.command_line.machine import machine
-from nmt_zoo.common.errors import UserError, without_controls
+from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, write_json, write_text
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.configuration.options import AUTO
@@ -40,6 +40,7 @@ from nmt_zoo.decoding.comparison.report import (
     compare,
     examples,
     tables,
+    without_controls,
 )
 from nmt_zoo.decoding.comparison.words import Links, Texts
 from nmt_zoo.decoding.scores import (

@@ -14,11 +14,13 @@ from typing import Any
 from absl import app, flags, logging
 
 from nmt_zoo.command_line.flag_values import Arguments, defined, parse, read, shortened
-from nmt_zoo.common.errors import UserError, without_controls
+from nmt_zoo.common.errors import UserError
 
 # Flags whose lower values need less memory.
 _LOWERED = ("max_tokens_per_batch", "batch_size", "max_lines", "beam_size")
 _LONGEST = 1000  # Most characters of an error.
+# Characters that break the line or control the terminal.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def run(main: Callable[[Any], int | None], record: type[Arguments] | None = None) -> None:
@@ -93,7 +95,7 @@ def _status(main, argv, interrupts) -> int | None:
         message = _out_of_memory(error)
     except RecursionError:
         message = "a value or file is nested too deeply to be read; simplify it"
-    message = without_controls(message)
+    message = _CONTROLS.sub(lambda control: ascii(control[0])[1:-1], message)
     print(f"error: {shortened(message, _LONGEST)}", file=sys.stderr)
     return 1
 

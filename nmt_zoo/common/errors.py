@@ -1,10 +1,7 @@
 """The error that a user can mend, checks of what Python is given, and how foreign text is shown."""
 
-import re
 from collections.abc import Iterable
 from typing import Any
-
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class UserError(Exception):
@@ -36,8 +33,3 @@ def texts_of(**sides: Any) -> list[list[str]]:
 def printable(text: str) -> str:
     """Escapes control characters in foreign text, such as a server's, before it is printed."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
-def without_controls(text: str) -> str:
-    r"""Escapes what breaks a line or controls a terminal, such as a tab as `\t`."""
-    return _CONTROLS.sub(lambda control: ascii(control[0])[1:-1], text)

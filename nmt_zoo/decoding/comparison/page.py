@@ -7,8 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from nmt_zoo.common.errors import without_controls
-from nmt_zoo.decoding.comparison.report import Table
+from nmt_zoo.decoding.comparison.report import Table, without_controls
 from nmt_zoo.decoding.comparison.words import Texts
 from nmt_zoo.decoding.explorer.page import offline_page
 

@@ -1,5 +1,6 @@
 """Compares translations of one text by several systems: figures, and the tables that show them."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -7,7 +8,13 @@ from nmt_zoo.decoding.comparison.words import Links, Texts, faults, word_matches
 from nmt_zoo.decoding.scores import corpus_scores, system_scores
 
 NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
 _STEP, _LONGEST = 10, 60  # Words of a class of lengths; lengths above the longest are one class.
+
+
+def without_controls(text: str) -> str:
+    r"""Returns a text with control characters as escapes, such as a tab as `\t`."""
+    return _CONTROLS.sub(lambda control: ascii(control[0])[1:-1], text)
 
 
 def length_class(length: int) -> int:
