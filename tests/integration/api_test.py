@@ -174,17 +174,6 @@ def test_a_notebook_shows_names_tables_bars_and_errors_in_a_line(trained):
     assert "1/2" in "".join(line["text"] for line in lines)
 
 
-def test_links_are_positions_of_words(trained):
-    (links,) = trained[0].align(["a dog runs"], ["ein Hund rennt"])
-    assert all(0 <= i < 3 and 0 <= j < 3 for i, j in links)
-
-
-def test_an_export_is_published(trained):
-    pytest.importorskip("ctranslate2", reason="CTranslate2 is an optional package")
-    trained[0].export(trained[1] / "export", format="ctranslate2")
-    assert (trained[1] / "export" / "1" / "model.bin").exists()
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -1,6 +1,5 @@
 """Translations of lines that ask for something: in text, as users give it and see it."""
 
-import re
 from types import SimpleNamespace
 
 import keras
@@ -38,10 +37,6 @@ def parts(request):
     return models.create("transformer_tiny", *sizes, **SMALL, **settings), tokenizer
 
 
-def words(text):
-    return re.findall(r"\w+", text)
-
-
 @pytest.mark.parametrize("parts", ["pieces"], indirect=True)
 def test_terms_of_a_glossary_are_in_the_translations_of_their_lines_alone(parts, tmp_path):
     (tmp_path / "terms").write_text("dog\tHaus\nthree cats\teins zwei\ncat\tklein\n")
@@ -57,37 +52,6 @@ def test_terms_of_a_glossary_are_in_the_translations_of_their_lines_alone(parts,
     (tmp_path / "banned").write_text("Haus\n")
     with pytest.raises(UserError, match="terms, line 1: 'Haus' is banned"):
         translator_options({**given, "banned": tmp_path / "banned"}, parts[1], [DIRECTORY])
-
-
-@pytest.mark.parametrize("parts", ["pieces"], indirect=True)
-def test_prefixes_phrases_and_banned_words_show_in_the_text(parts, graphs):
-    tokenizer = parts[1]
-    asked = [
-        ("Hund Katze", ["Haus", "drei"]),
-        ("", []),
-        ("", ["eins zwei", "läuft"]),
-        ("klein", []),
-    ]
-    options = {"beam_size": 6, "max_length_factor": 1.0, "max_length_extra": 5}
-    plain = Translator.of(*parts, **options).translate(LINES, n_best=3)
-    usual = {word for best in plain for t in best for word in words(t.text)}
-    # A word is refused even as the first tokens of a longer one, so no part of these is banned.
-    kept = "Hund Katze Haus drei eins zwei läuft klein"
-    banned = sorted(word for word in usual if word not in kept)
-    assert banned
-    translator = Translator.of(
-        *parts, constraints=asked, banned=banned_phrases(banned, tokenizer.target), **options
-    )
-    found = translator.translate(LINES, n_best=3)
-    assert found[1][0].text == ""
-    for (prefix, phrases), best in zip(asked, found, strict=True):
-        assert not best[0].problem
-        for translation in best:
-            assert translation.text.startswith(prefix)
-            assert not set(words(translation.text)) & set(banned)
-            if translation.finished:
-                for phrase in phrases:
-                    assert re.search(rf"(?<!\w){phrase}(?!\w)", translation.text)
 
 
 def test_minimum_bayes_risk_takes_the_candidate_most_similar_to_all(parts):

@@ -12,9 +12,9 @@ import tensorflow as tf
 from tensorflow.core.framework.types_pb2 import DataType
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
-from nmt_zoo.decoding.scoring import Scorer, make_scorer
-from nmt_zoo.decoding.search.types import length_normaliser, padded
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
+from nmt_zoo.decoding.scoring import make_scorer
+from nmt_zoo.decoding.search.types import length_normaliser
 from nmt_zoo.decoding.translator import NO_MEMORY, TOO_LONG, Translator
 from nmt_zoo.serving.export import saved_model, saved_model_check, saved_model_client
 from nmt_zoo.serving.export.saved_model import ServingModule
@@ -54,16 +54,6 @@ def test_a_line_has_distinct_translations_the_best_first_and_an_empty_one_an_emp
         assert 1 < len({t.text for t in best}) == len(best) <= 3
         scores = [t.score for t in best if t.finished]
         assert scores == sorted(scores, reverse=True)
-
-
-def test_a_text_of_unknown_words_is_named(pieces, words):
-    assert echoing(words).translate([]) == []
-    for known in (pieces, words):
-        echoing(known).check_known(LINES, "in.en")
-    # BPE spells every word in bytes, so no word is unknown.
-    echoing(pieces).check_known(["", LINES[3]], "in.en")
-    with pytest.raises(UserError, match=r"in\.en: .* none of its tokens, as in line 2: "):
-        echoing(words).check_known(["", LINES[3]], "in.en")
 
 
 @pytest.mark.parametrize(("num_heads", "count"), [(1, 3), (2, 2), (6, 1), (20, 0)])
@@ -189,16 +179,6 @@ def test_saved_model_translates_each_row_with_its_own_options(parts, served):
             assert not any(texts[count:]) and not found["score"][row, count:].any()
 
 
-def test_saved_model_scores_as_the_scorer(parts, served):
-    targets = ["eins Hund", "", "Katze sieht", "", "x", "dog cat"]
-    found = served("score", {"source": LINES, "target": targets})
-    expected = Scorer(*parts).score(LINES, targets)
-    np.testing.assert_allclose(found["log_prob"], [s.log_prob for s in expected], rtol=1e-4)
-    np.testing.assert_allclose(found["score"], [s.score for s in expected], rtol=1e-4)
-    np.testing.assert_allclose(found["token_log_probs"].sum(axis=1), found["log_prob"], rtol=1e-5)
-    assert not found["token_log_probs"][found["target_tokens"] == b""].any()
-
-
 def test_saved_model_gives_the_log_probability_of_each_token(parts, served):
     model, tokenizer = parts
     texts, score = [*LINES, "one dog\n\ncat sees"], make_scorer(model)
@@ -218,23 +198,6 @@ def test_saved_model_gives_the_log_probability_of_each_token(parts, served):
         assert [token.decode() for token in tokens if token] == tokenizer.target.pieces(ids)
         np.testing.assert_allclose(log_probs[: len(ids)], expected, atol=1e-4)
         assert not log_probs[len(ids) :].any()
-
-
-def test_saved_model_tells_every_attention_map_by_its_name(parts, served):
-    model, tokenizer = parts
-    source, target = ["one dog", "cat sees house"], ["eins", "Katze"]
-    found = served("attention_maps", {"source": source, "target": target})
-    source_ids = padded(tokenizer.source.encode(source))
-    target_ids = padded(tokenizer.target.encode(target))
-    for side, ids in (("source", source_ids), ("target", target_ids)):
-        pieces = [token.decode() for token in found.pop(f"{side}_tokens")[0] if token]
-        assert pieces == getattr(tokenizer, side).pieces(ids[0][ids[0] != PAD_ID])
-    maps = model.attention_maps(source_ids, target_ids)
-    assert found.keys() == maps.keys() >= {"encoder/0/self", "decoder/0/self", "decoder/0/cross"}
-    for name, weights in maps.items():
-        queries = source_ids if name.startswith("encoder") else target_ids
-        expected = np.where((queries != PAD_ID)[:, None, :, None], weights, 0.0)
-        np.testing.assert_allclose(found[name], expected, atol=1e-5)
 
 
 def test_saved_model_has_an_empty_answer_for_an_empty_batch(served):
@@ -277,7 +240,6 @@ def test_a_server_of_the_model_directory_has_the_same_signatures(parts, saved):
 
 
 TEXTS = ["one dog\n\ncat sees big house\r\n", "zebra", " \n\n", "\n dog dog\n", "dog\ncat\ndog"]
-ALIKE = ["one dog .", "one\tdog\u00a0.", "\ufeffone  do\u00adg\u200b .\u2028", " one\ndog . "]
 
 
 def test_every_line_of_a_text_is_translated_and_line_feeds_at_its_ends_are_not_lines(parts, served):
@@ -305,19 +267,6 @@ def test_every_line_of_a_text_is_translated_and_line_feeds_at_its_ends_are_not_l
     # "one dog" has 3.
     translator.options = translator.options._replace(max_input_tokens=2)
     assert translator.translate(["dog\none dog"])[0][0].problem == TOO_LONG
-
-
-def test_texts_that_look_alike_are_alike_everywhere(parts, served):
-    model, tokenizer = parts
-    (scored, *others) = Scorer(model, tokenizer).score(ALIKE, ALIKE[::-1])
-    assert {(other.log_prob, *other.ids) for other in others} == {(scored.log_prob, *scored.ids)}
-    answer = served("score", {"source": ALIKE, "target": ALIKE[::-1]})
-    assert len(set(answer["log_prob"].tolist())) == 1
-    assert len({best[0].text for best in Translator.of(*parts, **SEARCH).translate(ALIKE[:3])}) == 1
-    assert len({*served("serving_default", {"text": ALIKE[:3]})["translation"]}) == 1
-    blank = ["\u00a0", "\u200b\ufeff", "\u3000\t", "\u2028"]
-    assert [best[0].text for best in Translator.of(*parts, **SEARCH).translate(blank)] == [""] * 4
-    assert not any(served("serving_default", {"text": blank})["translation"])
 
 
 LONG = "dog " * 2000

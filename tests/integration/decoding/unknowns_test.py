@@ -100,11 +100,6 @@ def test_replacements_are_counted_in_what_is_written_alone(model, words):
         assert written and replacer.counts == {"copied": written}
 
 
-def test_without_it_no_unknown_word_is_emitted(model, words):
-    for translations in Translator.of(model, words, beam_size=2, **BRIEF).translate(LINES, 2):
-        assert not any(UNK_ID in translation.ids for translation in translations)
-
-
 def test_pieces_are_copied_as_they_stand(tmp_path):
     path = tmp_path / "pieces.txt"
     path.write_text("un@@\nknown\ndog\n")

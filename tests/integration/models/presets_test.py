@@ -52,12 +52,6 @@ def test_a_setting_that_another_one_makes_useless_is_named():
         assert not any(models.why_unread(preset, name, {}) for name in settings), preset
 
 
-def test_overrides_reach_the_model():
-    model = models.create("transformer_base", 11, 11, **TINY, dropout=0, norm="pre", pad_id=1)
-    config = model.get_config()
-    assert {**TINY, "dropout": 0, "norm": "pre", "pad_id": 1}.items() <= config.items()
-
-
 @pytest.mark.parametrize("function", [models.create, models.preset_settings])
 def test_unknown_preset_is_refused_with_the_known_ones(function):
     arguments = (11, 11) if function is models.create else ()

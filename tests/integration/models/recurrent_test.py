@@ -8,7 +8,6 @@ from nmt_zoo.models.layers.attention_scores import SCORES, SourceAttention
 from nmt_zoo.models.layers.recurrent import (
     CELLS,
     BidirectionalLayer,
-    scan_over_time,
 )
 from tests.unit.models.layers_test import (
     close,
@@ -157,38 +156,6 @@ def test_two_directions_stand_side_by_side_and_no_padding_changes_them(cell):
     close(padded[:, :S].numpy()[MASK], outputs.numpy()[MASK], 1e-6)
     for a, e in zip(padded_last, last, strict=True):
         close(a, e, 1e-6)
-
-
-def test_a_scan_applies_its_step_from_the_chosen_end():
-    def step(x, state):
-        return x + state[0], [2 * state[0] + x]
-
-    x, zero = single([[[1.0], [2.0], [3.0]]]), [tf.zeros((1, 1))]
-    outputs, last = scan_over_time(step, x, zero)
-    assert (outputs.numpy().ravel().tolist(), last[0].numpy().item()) == ([1, 3, 7], 11)
-    outputs, last = scan_over_time(step, x, zero, reverse=True)
-    assert (outputs.numpy().ravel().tolist(), last[0].numpy().item()) == ([9, 5, 3], 17)
-
-
-@pytest.mark.slow
-def test_gradients_with_unknown_lengths_and_by_xla_are_those_of_eager():
-    layer = randomised(BidirectionalLayer("lstm", E, U))
-
-    factors = single(random(B, 3, 2 * U, seed=99))
-
-    def gradients(x, mask):
-        with tf.GradientTape() as tape:
-            total = tf.reduce_sum(layer(x, step_mask=mask)[0][:, :3] * factors)
-        return tape.gradient(total, layer.trainable_variables)
-
-    inputs = single(random(B, S, E)), tf.constant(MASK)
-    signature = [tf.TensorSpec([None, None, E]), tf.TensorSpec([None, None], tf.bool)]
-    traced = tf.function(gradients, input_signature=signature, autograph=False)(*inputs)
-    compiled = tf.function(gradients, jit_compile=True, autograph=False)(*inputs)
-    for expected, *found in zip(gradients(*inputs), traced, compiled, strict=True):
-        assert np.abs(expected).max() > 1e-3
-        for gradient in found:
-            close(gradient, expected, 1e-4)
 
 
 # Scores

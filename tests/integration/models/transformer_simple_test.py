@@ -94,12 +94,3 @@ def test_an_untrained_position_attends_most_to_itself_but_not_only():
     own, others = np.diagonal(weights), weights[~np.eye(len(weights), dtype=bool)]
     assert own.mean() > 1.5 * others.mean()
     assert own.mean() < 0.5
-
-
-def test_maps_are_one_head_a_layer_and_one_to_the_source():
-    maps = create().attention_maps(ids(SOURCE), ids(TARGET))
-    assert list(maps) == [
-        *("encoder/0/self", "encoder/1/self"),
-        *("decoder/0/self", "decoder/1/self", "decoder/1/cross"),
-    ]
-    assert {weights.shape[1] for weights in maps.values()} == {1}

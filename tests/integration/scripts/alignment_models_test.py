@@ -5,7 +5,7 @@ import math
 import pytest
 
 from nmt_zoo.model_directory.metrics import read_records
-from tests.running import assert_same_arrays, train
+from tests.running import train
 
 
 def records(run, kind):
@@ -44,27 +44,3 @@ def test_a_run_that_trained_only_simpler_models_says_so(folder, corpus):
         done = train(folder, "short", *corpus, *flags, f"--max_steps={steps}")
         words = "ended at step 2, within the iterations of simpler models (--model1_steps=1, --mod"
         assert (words in done.out) == (steps == 2)
-
-
-@pytest.mark.slow
-def test_more_iterations_with_fertilities_give_the_weights_of_all_at_once(folder, corpus):
-    """Although their perplexity, which does not count fertilities, rises."""
-    flags = ("--model=hmm_fertility", "--model1_steps=1", "--hmm_steps=1", "--bleu_lines=0")
-    # An average with earlier weights has a lower perplexity, too.
-    averages = "--average_checkpoints=3"
-    for name, steps, *own in (("parts", 3), ("parts", 6), ("at_once", 6, averages)):
-        train(folder, name, *corpus, *flags, f"--max_steps={steps}", *own)
-    first, last = (record["perplexity"] for record in records(folder / "parts", "valid"))
-    assert last > first
-    assert_same_arrays(folder / "parts/best.npz", folder / "at_once/best.npz")
-
-
-@pytest.mark.slow
-def test_trains_by_gradient_as_well(folder, corpus):
-    train(folder, "plain", *corpus, "--model=ibm1", "--bleu_lines=0")
-    flags = ("--model=ibm1", "--update=gradient", "--max_tokens_per_batch=256", "--max_epochs=20")
-    flags += ("--schedule=constant", "--warmup_steps=1", "--bleu_lines=20")
-    train(folder, "gradient", *corpus, *flags)
-    gradient, plain = (records(folder / name, "valid")[-1] for name in ("gradient", "plain"))
-    assert gradient["perplexity"] < 1.05 * plain["perplexity"]
-    assert gradient["bleu"] > 80

@@ -60,15 +60,6 @@ def test_faults_are_found_where_they_are(run):
     assert "the reference itself" in done.out and done.out.endswith("wrote scores.json\n")
 
 
-def test_the_order_of_systems_does_not_change_figures(run):
-    first, _ = report_of(run, *ALL, "--names=a,b,c")
-    other, _ = report_of(run, *TEXTS, "--outputs=twice,same,short", "--names=c,a,b")
-    assert other["systems"] == ["c", "a", "b"]
-    for each in (first, other):
-        del each["systems"], each["outputs"]
-    assert first == other
-
-
 def test_a_training_text_has_the_frequencies(run):
     write("train.en", ["dog cat"] * 30)
     write("train.de", [f"{WORDS['dog']} {WORDS['cat']}"] * 30)

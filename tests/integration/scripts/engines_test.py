@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 
-import keras
 import pytest
 
 from nmt_zoo.command_line import translate
@@ -13,7 +12,6 @@ from nmt_zoo.command_line.flag_values import defined, parse, read
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.data_pipeline.noise import NAMES
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
-from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.weight_files import read_archive, write_archive
 from tests.running import run_elsewhere, run_script
@@ -62,49 +60,6 @@ def test_the_text_of_both_engines_is_equal(transformer, text, tmp_path):
         run_script("translate", [*arguments, f"--output={outputs[-1]}", f"--engine={engine}"])
     ours, theirs = map(read_lines, outputs)
     assert ours == theirs and len(ours) == 20
-
-
-def test_the_links_of_both_engines_are_equal(transformer, text):
-    flags = [f"--model_dir={transformer}", f"--input={text / 'valid.source'}", "--format=jsonl"]
-    ours, theirs = (
-        [json.loads(line) for line in run_script("translate", [*flags, engine]).out.splitlines()]
-        for engine in ("--engine=tensorflow", "--engine=ctranslate2")
-    )
-    both = [(a, b["alignment"]) for a, b in zip(ours, theirs, strict=True)]
-    equal = [a["alignment"] == links for a, links in both if a["translation"]]
-    assert len(equal) > 10 and all(equal) and sum(len(links) for _, links in both) > 20
-
-
-def test_both_engines_replace_unknown_words_alike(text, tmp_path):
-    tokenizer = train_tokenizer("word", 2 * list(WORDS), 2 * list(WORDS.values()), vocab_size=20)
-
-    def change(model):
-        for weight in model.trainable_variables:
-            weight.assign(weight * 3)
-        table = model.target_embedding.embeddings
-        word = tokenizer.target.encode(["Katze"])[0][0]  # It is often emitted; now UNK is.
-        rows = table.numpy()
-        rows[UNK_ID] = 1.2 * rows[word]
-        table.assign(rows)
-
-    keras.utils.set_random_seed(1)
-    settings = {**SMALL, "tie_embeddings": "target"}
-    save_model(tmp_path / "words", "transformer_tiny", settings, tokenizer, change)
-    flags = [
-        f"--model_dir={tmp_path / 'words'}",
-        f"--input={text / 'valid.source'}",
-        "--beam_size=1",
-    ]
-    plain, ours, theirs = (
-        run_script("translate", [*flags, *own]).out.splitlines()
-        for own in (
-            ["--engine=ctranslate2"],
-            ["--replace_unknowns", "--engine=tensorflow"],
-            ["--replace_unknowns", "--engine=ctranslate2"],
-        )
-    )
-    assert ours == theirs and ours != plain
-    assert len({*" ".join(ours).split()} & {*WORDS}) > 1, "too few words are copied"
 
 
 def test_what_ctranslate2_would_do_otherwise_is_left_to_tensorflow(transformer, text, monkeypatch):

@@ -4,7 +4,6 @@ A new model class adds to `KINDS` the kinds of attention that can be drawn.
 """
 
 import math
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,15 +13,9 @@ import pytest
 from nmt_zoo import models
 from nmt_zoo.common.files import read_lines, write_lines
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
-from nmt_zoo.decoding.alignment.links import read_alignments
 from nmt_zoo.decoding.search.types import padded
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.metrics import read_records
-from nmt_zoo.models.ibm import AlignmentModel, FertilityModel
-from nmt_zoo.models.rnn import RecurrentTranslationModel
-from nmt_zoo.models.transformer import Transformer
-from nmt_zoo.models.transformer_simple import SimpleTransformer
-from nmt_zoo.models.word_attention import WordAttention
 from tests.running import client_in_this_process, run_script, train
 from tests.tiny import pairs, rate_flags, small_flags
 
@@ -36,14 +29,6 @@ QUICK = [
 SHOWN = [source for source, _ in pairs(2, seed=2)]
 LINES = [*SHOWN, "", "cat sees the 漢 zebra"]
 
-KINDS = {
-    Transformer: ("cross", "encoder", "decoder"),
-    SimpleTransformer: ("cross", "encoder", "decoder"),
-    RecurrentTranslationModel: ("cross",),
-    WordAttention: ("cross",),
-    AlignmentModel: ("cross",),
-    FertilityModel: ("cross",),
-}
 # One preset of each class, but for those that other tests of scripts train: Transformers,
 # attention over words, models of phrases, and IBM models without fertilities. The laws of all
 # models are tested with all presets; `make test-slow` runs all of them here, too.
@@ -141,41 +126,3 @@ def test_an_export_translates_alike(trained, lines):
         arguments = [f"--model_dir={trained.folder}", f"--check_input={lines}", "--beam_size=3"]
         done = run_script("export", [*arguments, f"--export_dir={trained.folder}.serving"])
     assert "4 lines translated alike" in done.out
-
-
-def test_aligns_the_words_of_a_text_if_it_can(trained, text, loaded, tmp_path):
-    sides = [f"--{side}={text / f'valid.{side}'}" for side in ("source", "target")]
-    sizes = [(len(s.split()), len(t.split())) for s, t in pairs(20, seed=2)]
-    out = tmp_path / "links"
-    arguments = [f"--model_dir={trained.folder}", *sides, f"--alignments={out}"]
-    if not loaded[0].has_alignment:
-        refusal = f"the {trained.preset} of {trained.folder} cannot align words"
-        run_script("align", arguments, refusal)
-        assert not out.exists()
-        return
-    run_script("align", arguments)
-    for links, (_, num_targets) in zip(read_alignments(out, pairs=sizes), sizes, strict=True):
-        assert len({target for _, target in links}) == len(links) <= num_targets
-
-
-def test_draws_the_attention_that_it_has_and_says_what_it_has_not(trained, loaded, tmp_path):
-    if models.preset_settings(trained.preset).get("score") == "none":
-        drawn, reason = (), "{}: it has no attention, so there is nothing to draw"
-    else:
-        drawn = KINDS[models.PRESETS[trained.preset][0]]
-        reason = "{}: it has no {} attention, only: cross"
-    source, target = (
-        set(vocabulary.pieces(vocabulary.encode([words])[0]))
-        for vocabulary, words in zip(loaded[1][1:], ("one dog", "eins Hund"), strict=True)
-    )
-    pieces = {"cross": source | target, "encoder": source, "decoder": target}
-    for kind, expected in pieces.items():
-        picture = tmp_path / f"{kind}.svg"
-        arguments = [f"--model_dir={trained.folder}", f"--attention={kind}", f"--output={picture}"]
-        arguments += ["--source=one dog", "--target=eins Hund"]
-        if kind in drawn:
-            run_script("visualize_attention", arguments)
-            assert expected <= {element.text for element in ElementTree.parse(picture).iter()}
-        else:
-            run_script("visualize_attention", arguments, reason.format(trained.preset, kind))
-            assert not picture.exists()

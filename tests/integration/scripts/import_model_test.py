@@ -136,22 +136,6 @@ def test_ids_and_logits_are_those_of_the_toolkit(made, kind):
         assert found[row, : len(start), 2].max() < expected.min() - 5  # <s> is never written.
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("kind", KINDS)
-def test_imported_models_of_one_or_several_languages_translate_in_8_bits(made, kind):
-    source, target = languages(kind)
-    exact, model = (
-        nmt_zoo.load(
-            made[kind][-1], source_language=source, target_language=target, precision=precision
-        )
-        for precision in ("float32", "int8")
-    )
-    how = {"beam_size": 1, "max_length_factor": 0.5}
-    scores = [each.translate(LINES[:3], **how).scores for each in (exact, model)]
-    np.testing.assert_allclose(*scores, rtol=0.05)
-    assert scores[0] != scores[1]
-
-
 def test_a_model_may_have_a_vocabulary_for_each_side(made, tmp_path):
     folder, config, tensors, _ = made["marian"]
     shutil.copytree(folder, tmp_path / "hub")

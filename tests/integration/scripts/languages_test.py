@@ -6,7 +6,6 @@ import shutil
 import pytest
 
 from nmt_zoo.common.files import read_lines, write_lines
-from nmt_zoo.data_pipeline.lines import Lines, tagged
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.metrics import read_records
@@ -82,15 +81,6 @@ BAD = """
 def test_languages_that_do_not_fit_are_refused(folder, both, flags, refusal):
     train(folder, "bad", *both, *flags, refusal=refusal)
     assert not (folder / "bad" / "config.json").exists()
-
-
-def test_each_line_has_the_tag_of_its_file_and_blank_lines_have_none(tmp_path):
-    (tmp_path / "a").write_text("x\n\ny\n")
-    (tmp_path / "b").write_text("z\n")
-    plain = Lines(tmp_path / "a", tmp_path / "b")
-    with_tags = tagged(plain, [">>de<<", ">>fr<<"])
-    assert list(with_tags) == [">>de<< x", "", ">>de<< y", ">>fr<< z"] and len(with_tags) == 4
-    assert with_tags.digest != plain.digest != tagged(plain, [">>a<<", ">>b<<"]).digest
 
 
 def test_tags_leave_all_other_pieces_as_they_are():

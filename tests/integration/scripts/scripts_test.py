@@ -408,27 +408,6 @@ def test_text_for_validation_and_test_is_held_out_where_none_is_given(folder, co
 
 
 @eagerly
-@pytest.mark.slow
-def test_a_handful_of_sentences_are_all_for_training(tmp_path):
-    """Model 1 and its successor with attention, on the example of a chapter that compares them."""
-    for side, lines in (
-        ("es", ["por qué"] * 3 + ["por", "qué"]),
-        ("en", ["why"] * 3 + ["for", "what"]),
-    ):
-        write_lines(tmp_path / f"a.{side}", lines)
-    write_lines(tmp_path / "text", ["por qué", "por", "qué"])
-    flags = [f"--train_source={tmp_path / 'a.es'}", f"--train_target={tmp_path / 'a.en'}"]
-    for model, expected in (("ibm1", ["why"] * 3), ("attention_ibm1", ["why", "for", "what"])):
-        few = ["--max_steps=30", "--learning_rate=0.3", "--warmup_steps=1", "--bleu_lines=0"]
-        few = few if model != "ibm1" else few[-1:]
-        done = train(tmp_path, model, *flags, f"--model={model}", *few)
-        assert "all are for training" in done.out
-        model_dir, path = f"--model_dir={tmp_path / model}", f"--input={tmp_path / 'text'}"
-        done = run_script("translate", [model_dir, path])
-        assert done.out.splitlines() == expected
-
-
-@eagerly
 def test_faults_of_a_text_are_named_where_a_run_begins(folder, corpus):
     same = [flag.replace("train", "valid", 1) for flag in corpus[:2]]
     cases = [(f"--model={name}", "--dry_run", 1) for name in ("phrase_based", "ibm1")]

@@ -20,7 +20,6 @@ from nmt_zoo.command_line import serve
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import write_lines
 from nmt_zoo.decoding.scoring import Scorer
-from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory
 from tests.browser import chromium, requested, violations
 from tests.integration.serving.server.example import PAIR, Client, running
@@ -131,20 +130,6 @@ def test_precisions_are_those_of_translate(precision, transformer, tmp_path, mon
     sure = served.signatures["confidence"]  # No temperature was chosen for this model.
     (answer,) = sure.answers(sure.rows({"text": LINES[:1]}))
     assert answer["translation"] == text and answer["word_confidence"] is None
-
-
-@pytest.mark.slow
-def test_every_row_has_options_of_its_own(server, loaded):
-    options = {"beam_size": [-1, 2], "length_penalty": [-1, 0.0], "n_best": [-1, 2]}
-    answer = predicted(server, "translate", text=LINES[:2], **options)
-    assert answer["count"] == [1, 2]
-    usual = predicted(server, "serving_default", text=LINES[:1])
-    assert answer["translation"][0] == [*usual["translation"], ""]
-    translator = Translator.of(*loaded[:2], beam_size=2, length_penalty=0.0)
-    (expected,) = translator.translate(LINES[1:2], 2)
-    assert answer["translation"][1] == [translation.text for translation in expected]
-    scores = [[*usual["score"], 0], [translation.score for translation in expected]]
-    np.testing.assert_allclose(answer["score"], scores, atol=1e-4)
 
 
 def test_given_translations_are_scored(server, loaded):

@@ -5,7 +5,6 @@ import itertools
 import json
 import math
 import shutil
-import signal
 from types import SimpleNamespace
 
 import keras
@@ -204,28 +203,6 @@ def test_progress_shows_the_warm_up_and_knows_the_last_step_of_all_epochs(direct
     for max_steps, most in ((0, 3 * num_batches), (5, 5)):
         run = trainer(directory, corpus, [], max_steps=max_steps, max_epochs=3)
         assert run._most_steps() == most
-
-
-def test_a_signal_just_before_a_validation_stops_and_saves(directory, corpus):
-    run = trainer(directory, corpus, [9, 8, 7])
-    step = run.way.step
-
-    def interrupted(*batches):
-        if run.state["step"] == 3:  # The next step ends with a validation.
-            run.stop.note(signal.SIGTERM)
-        return step(*batches)
-
-    run.way.step = interrupted
-    assert run.run() == signal.SIGTERM
-    assert directory.checkpoint_steps() == [4] and not records(directory, "valid")
-
-
-def test_the_seed_orders_the_batches(directory, corpus):
-    run = trainer(directory, corpus, [], of_epochs={"seed": 5})
-    expected = batches(corpus, Batching(64), seed=5)
-    for actual, batch in zip(run._batches(0), expected, strict=True):
-        for side, ids in batch.items():
-            np.testing.assert_array_equal(actual[side], ids)
 
 
 def test_stops_after_the_largest_number_of_epochs(directory, corpus, capsys):

@@ -88,19 +88,6 @@ def test_other_seed_or_epoch_orders_and_groups_otherwise(many):
         assert len(groups & {frozenset(rows) for rows in batches_of(other)}) < len(groups) / 10
 
 
-def test_batches_come_by_length_without_a_seed_and_in_random_order_with_one(many):
-    by_length, longest = (
-        [many[:, rows].max() for rows in batches_of(plan_epoch(*many, Batching(BUDGET), seed=seed))]
-        for seed in (None, 1)
-    )
-    assert by_length == sorted(by_length)
-    # Lengths do not depend on time: they rise about as often as they fall, and have no trend.
-    assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.3
-    steps = np.sign(np.diff(longest))
-    assert (steps > 0).sum() > len(steps) / 4
-    assert (steps < 0).sum() > len(steps) / 4
-
-
 def test_sentence_longer_than_the_budget_is_refused_and_nothing_makes_no_batches():
     for side in (0, 1):
         lengths = [[3, 4], [3, 4]]

@@ -94,51 +94,9 @@ def multi_head_equation(w, query, memory, mask=True, attention_equation=attentio
     return output, np.stack([weights for _, weights in heads], axis=1)
 
 
-def norm_equation(w, x):
-    """Ba et al. 2016, equation 4."""
-    centred = x - x.mean(-1, keepdims=True)
-    scale = np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6)
-    return w["norm/gamma"] * centred / scale + w["norm/beta"]
-
-
 def feed_forward_equation(w, x):
     """Equation 2 of Vaswani et al. 2017."""
     return dense(w, "outer", np.maximum(0, dense(w, "inner", x)))
-
-
-def residual_equation(w, norm, x, sublayer):
-    """Section 3.1 for "post"; Xiong et al. 2020, figure 1 b for "pre"."""
-    return x + sublayer(norm_equation(w, x)) if norm == "pre" else norm_equation(w, x + sublayer(x))
-
-
-def encoder_equation(w, norm, x, source_mask):
-    mask = source_mask[:, None, :]
-    x = residual_equation(
-        part(w, "around_attention"),
-        norm,
-        x,
-        lambda x: multi_head_equation(part(w, "self_attention"), x, x, mask)[0],
-    )
-    return residual_equation(
-        part(w, "around_feed_forward"),
-        norm,
-        x,
-        lambda x: feed_forward_equation(part(w, "feed_forward"), x),
-    )
-
-
-def decoder_equation(w, norm, x, memory, source_mask):
-    past, mask = np.tri(x.shape[1], dtype=bool), source_mask[:, None, :]
-    for name, sublayer in (
-        ("self_attention", lambda w, x: multi_head_equation(w, x, x, past)[0]),
-        ("cross_attention", lambda w, x: multi_head_equation(w, x, memory, mask)[0]),
-        ("feed_forward", feed_forward_equation),
-    ):
-        inner = part(w, name)
-        x = residual_equation(
-            part(w, f"around_{name}"), norm, x, lambda x, f=sublayer, w=inner: f(w, x)
-        )
-    return x
 
 
 # Helpers
@@ -320,22 +278,6 @@ def test_layer_norm_and_its_gradients_are_those_of_keras(shape):
         results.append([y, *tape.gradient(loss, [x, layer.gamma.value, layer.beta.value])])
     for a, b in zip(*results, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_encoder_and_decoder_layers_are_their_equations(norm):
-    layer = randomised(EncoderLayer({**BLOCK, "norm": norm}))
-    x = random(B, S, D)
-    output, weights = layer(single(x), tf.constant(SOURCE_MASK[:, None, None]))
-    close(output, encoder_equation(weights_of(layer), norm, x, SOURCE_MASK), 1e-4)
-    assert weights.shape == (B, H, S, S)
-    layer = randomised(DecoderLayer({**BLOCK, "norm": norm}))
-    x, memory = random(B, T, D), random(B, S, D, seed=1)
-    output, self_weights, cross_weights = layer(single(x), single(memory), tf.constant(SOURCE_MASK))
-    expected = decoder_equation(weights_of(layer), norm, x, memory, SOURCE_MASK)
-    close(output, expected, 1e-4)
-    assert self_weights.shape == (B, H, T, T)
-    assert cross_weights.shape == (B, H, T, S)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import tensorflow as tf
 from nmt_zoo.models import SettingError, shift_right
 from nmt_zoo.models.ngram import IMPOSSIBLE, NgramLanguageModel
 from tests.ngrams import VOCAB, model_of, random_text
-from tests.tiny import traced_search
 from tests.unit.models.layers_test import stepped
 
 PAD, UNK, BOS, EOS = range(4)
@@ -53,15 +52,6 @@ def test_an_unseen_context_leaves_the_word_to_the_shorter_one():
     np.testing.assert_array_equal(unseen, shorter)
     seen = model._log_probs(tf.constant([[4, 5]]))
     assert np.abs(seen - shorter).max() > 0.01
-
-
-@pytest.mark.usefixtures("eagerly")
-def test_a_search_finds_the_most_probable_sentence(model):
-    found = traced_search(model, limit=3, beam_size=8, alpha=0.0, emit_unknowns=True)(SOURCE)
-    np.testing.assert_array_equal(found.ids[0], found.ids[1])
-    best = found.ids[:1, 0]
-    scores = tf.where(best != PAD, model.score(SOURCE[:1], best), 0.0)
-    np.testing.assert_allclose(tf.reduce_sum(scores), found.log_probs[0, 0], rtol=1e-5)
 
 
 def test_methods_trace_with_unknown_dimensions(model):

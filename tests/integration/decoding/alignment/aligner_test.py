@@ -11,15 +11,12 @@ import tensorflow as tf
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.text_form import split_words
-from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, BpeVocabulary
 from nmt_zoo.decoding.alignment.aligner import (
     Aligner,
     EncodedText,
-    align_text,
     batches,
 )
-from nmt_zoo.decoding.alignment.parallel_text import ParallelText
 from nmt_zoo.decoding.alignment.subword_merging import word_weights
 from tests.tiny import SMALL, WORDS
 from tests.unit.data_pipeline.small import foreign_model
@@ -93,48 +90,6 @@ def test_links_are_of_the_largest_weight_or_of_all_above_a_threshold(tokenizers,
     assert aligner.links(*twice) == [[(0, 0)]]
     assert aligner.links(*twice, threshold=0.4) == [[(0, 0), (1, 0)]]
     assert aligner.links(*twice, threshold=0.6) == [[]]
-
-
-def test_all_links_are_source_to_target_whatever_the_direction(tokenizers, dictionary):
-    text = ParallelText(("a", "b"), (["dog cat", "two"], ["Hund Katze", "eins zwei"]))
-    aligner = Aligner(dictionary, tokenizers["word"])
-    forward = [[(0, 0), (1, 1)], [(0, 1)]]
-    assert align_text(text, aligner) == [forward]
-    assert align_text(text.swapped(), None, aligner) == [
-        [[link[::-1] for link in pair] for pair in forward]
-    ]
-
-
-@pytest.mark.usefixtures("eagerly")
-def test_directions_that_agree_have_the_product_of_their_weights(tokenizers):
-    """This also holds if one model reads pieces and the other model reads words."""
-    words, pieces = tokenizers["word"], tokenizers["bpe"]
-    forward, one = make_aligner(pieces)
-    swapped = words._replace(source=words.target, target=words.source)
-    reverse, other = make_aligner(swapped, "attention_ibm2", {})
-    rng = random.Random(2)
-    lines = tuple(
-        [" ".join(rng.choices(words, k=length)) for length in (*LENGTHS, size)]
-        for words, size in ((list(WORDS), 2), (list(WORDS.values()), 0))
-    )
-    text = ParallelText(("a", "b"), lines)
-    weights = []
-    for aligner, model, sides in ((forward, one, lines), (reverse, other, lines[::-1])):
-        maps = []
-        for pair in zip(*sides, strict=True):
-            vocabularies = list(zip(aligner.tokenizer[1:], pair, strict=True))
-            ids = [vocabulary.encode([line])[0] for vocabulary, line in vocabularies]
-            numbers = [vocabulary.word_numbers([line])[0] for vocabulary, line in vocabularies]
-            found = model.align(*(np.array([row], np.int32) for row in ids)).numpy()[0]
-            maps.append(word_weights(found, *numbers)[:-1, :-1])
-        weights.append(maps)
-    for threshold in (0.1, 0.2):
-        expected = [
-            sorted((s, t) for t, s in np.argwhere(there * back.T > threshold**2).tolist())
-            for there, back in zip(*weights, strict=True)
-        ]
-        assert align_text(text, forward, reverse, threshold=threshold, agree=True) == [expected]
-    assert sum(map(len, expected)) > 5
 
 
 @pytest.mark.usefixtures("eagerly")
@@ -258,17 +213,6 @@ def test_tokens_of_a_ready_model_belong_to_their_words(foreign):
         assert [[*itertools.chain(*alone), EOS_ID]] == foreign.encode([line])
         expected = [number for number, ids in enumerate(alone) for _ in ids]
         assert numbers == [*expected, len(words)], line
-
-
-@pytest.mark.parametrize("foreign", ["bpe"], indirect=True)
-def test_words_beside_those_that_normalisation_changes_keep_their_links(foreign):
-    lines = ["½ ﬁre cup", "漢字 of\u00a8? milk"]
-    tokenizer = Tokenizer("bpe", foreign, foreign)
-    model = models.create("ibm1_factored", len(foreign), len(foreign), width=len(foreign))
-    model.source_embedding.embeddings.assign(20 * np.eye(len(foreign)))
-    model.output_layer.kernel.assign(np.eye(len(foreign)))
-    links = Aligner(model, tokenizer).links(lines, [" ".join(x.split(" ")[::-1]) for x in lines])
-    assert links == [[(0, 2), (1, 1), (2, 0)]] * 2
 
 
 def test_a_word_without_a_token_is_not_linked():

@@ -20,7 +20,7 @@ from nmt_zoo.decoding.search.types import (
     SentenceOptions,
     padded,
 )
-from nmt_zoo.decoding.translator import LineOptions, Translator, split_options
+from nmt_zoo.decoding.translator import LineOptions, Translator
 from nmt_zoo.serving.ctranslate2 import conversion
 from nmt_zoo.serving.ctranslate2.engine import (
     CTranslate2Engine,
@@ -142,24 +142,6 @@ def test_the_engine_finds_the_hypotheses_of_our_search(both, beam_size, length_p
     assert np.mean(same_best) >= (1 if beam_size == 1 else 0.75)
     finished = np.concatenate([each.finished for each in theirs])
     assert finished.any() and not finished.all()  # Some end at the limit.
-
-
-def test_a_translator_with_an_engine_gives_text_as_without(tmp_path):
-    pytest.importorskip("ctranslate2", reason=REASON)
-    model, tokenizer = make_model("word", tie_embeddings="target")
-    converted, loaded = export(tmp_path, model, tokenizer)
-    lines = ["", "\u00a0\ufeff", "dog " * 60, f"\u3000{LINES[0]}\u00ad", *LINES[:10]]
-    settings = {"max_input_tokens": 40, "batch_size": 3, "beam_size": 3, "length_penalty": 0.0}
-    ours = Translator.of(model, tokenizer, **settings).translate(lines, n_best=2)
-    search, of_lines = split_options(settings)
-    engine = CTranslate2Engine(converted, search, of_lines.max_input_tokens)
-    theirs = Translator(engine, loaded, of_lines).translate(lines, n_best=2)
-    assert theirs[3][0].text == theirs[4][0].text and not theirs[1][0].text
-    assert "Unicode normal form C" in (tmp_path / "README.md").read_text()
-    for a, b in zip(ours, theirs, strict=True):
-        assert [(t.text, t.finished, t.problem) for t in a] == [
-            (t.text, t.finished, t.problem) for t in b
-        ]
 
 
 def test_unk_is_emitted_only_if_asked_for(tmp_path):

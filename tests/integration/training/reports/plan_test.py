@@ -48,12 +48,6 @@ def test_examples_are_pairs_of_the_text(corpus, tokenizer):
         assert pieces.split()[-1] == "</s>"
 
 
-def test_mixture_is_named(corpus, tokenizer):
-    batching = Batching(BUDGET, mixture=mixture([20, 200], "1,1"))
-    lines = report(Epochs(corpus, batching, seed=1), tokenizer)
-    assert "an epoch has 110 of 20 and 110 of 200" in next(lines)
-
-
 @pytest.mark.parametrize("weights", ["1", "1,2,3", "a,b", "1,-1", "0,0", "1,"])
 def test_weights_that_do_not_fit_the_corpora_are_refused(weights):
     with pytest.raises(UserError, match=r"--corpus_weights=.*expected 2 numbers") as e:

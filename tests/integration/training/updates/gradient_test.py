@@ -146,14 +146,6 @@ def test_clipping_shortens_long_gradients_alone_and_keeps_their_direction(whole)
     np.testing.assert_allclose(short, whole[0], atol=1e-6)
 
 
-def test_adam_has_the_papers_moments_and_warms_up():
-    optimizer = adam(learning_rate=1e-3, warmup_steps=10)
-    assert (optimizer.beta_1, optimizer.beta_2, optimizer.epsilon) == (0.9, 0.98, 1e-9)
-    assert np.isclose(float(optimizer.learning_rate), 1e-4)
-    other = adam(learning_rate=1e-3, warmup_steps=1, schedule="constant", beta_2=0.999)
-    assert (other.beta_2, float(other.learning_rate)) == (0.999, np.float32(1e-3))
-
-
 def test_fused_adam_makes_the_steps_of_adam():
     settings = {"learning_rate": 0.1, "beta_1": 0.8, "beta_2": 0.9, "epsilon": 1e-3}
     results = []

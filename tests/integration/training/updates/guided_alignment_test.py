@@ -96,13 +96,6 @@ def test_the_loss_adds_the_attention_that_aligns_to_the_loss_of_words(preset, al
     np.testing.assert_allclose(guided_nll, plain_nll, rtol=1e-6)  # Words alone are validated.
 
 
-def test_with_weight_0_the_update_is_the_plain_one(aligner):
-    settings = {"dropout": 0.5}  # The same dropout, from the same seed.
-    plain, _ = gradients(update_of(settings=settings))
-    found, _ = gradients(update_of(guide=Guide(aligner, 0.0), settings=settings))
-    np.testing.assert_allclose(found, plain, atol=1e-6)
-
-
 def test_only_the_first_head_of_the_last_layer_but_one_is_guided(aligner):
     settings = {"num_decoder_layers": 3}
     plain, guided = (

@@ -12,7 +12,7 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding.alignment import head_summaries
 from nmt_zoo.decoding.alignment.aligner import Aligner
 from nmt_zoo.decoding.alignment.head_summaries import record_of, summarise_heads, table_of
-from nmt_zoo.decoding.alignment.links import AlignmentScore, GoldAlignment
+from nmt_zoo.decoding.alignment.links import GoldAlignment
 from tests.tiny import pairs, small_settings
 
 SOURCES, TARGETS = (list(side) for side in zip(*pairs(40), strict=True))
@@ -79,18 +79,6 @@ def summaries(model, tokenizer, lines=(SOURCES, TARGETS), **options):
 
 def by_place(heads):
     return {(head.kind, head.layer, head.head): head for head in heads}
-
-
-def test_links_to_the_end_of_the_source_are_no_links(tokenizers):
-    def to_the_end(queries, keys):
-        return np.eye(keys)[np.full(queries, keys - 1)][None]
-
-    gold = [GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)}))] * 2
-    lines = ["dog cat"] * 2, ["Hund Katze"] * 2
-    (head,) = summaries(
-        Drawn(decoder_0_cross=to_the_end), tokenizers["word"], lines, gold=gold
-    ).heads
-    assert head.share == 1 and head.score == AlignmentScore(aer=1, precision=1, recall=0)
 
 
 def transcribed(maps, source_length, target_length):

@@ -2,14 +2,12 @@
 
 from pathlib import Path
 
-import keras
 import pytest
 
 from nmt_zoo import models
 from nmt_zoo.decoding.pictures import figures
 from nmt_zoo.decoding.pictures.architecture_pictures import save_architecture, save_preset
 from nmt_zoo.models.architecture import Part, describe
-from nmt_zoo.models.base import TranslationModel
 from nmt_zoo.models.word_attention import WordAttention
 from tests.tiny import small_settings
 from tests.unit.decoding.pictures.attention_pictures_test import svg_texts
@@ -74,40 +72,10 @@ def described(preset, settings):
     return architecture
 
 
-def test_the_same_model_gives_the_same_bytes(same_bytes):
-    same_bytes(lambda path: save_preset("lstm_luong", {}, path))
-
-
 @pytest.mark.parametrize("path", FOLDER.iterdir(), ids=lambda path: path.stem)
 def test_the_documents_show_what_the_code_draws_now(tmp_path, path):
     save_preset(path.stem, {}, tmp_path / "a.svg")
     assert svg_texts(tmp_path / "a.svg") == svg_texts(path), "run make figures"
-
-
-class Mixed(TranslationModel):
-    """A model of a user's own, which does not describe itself."""
-
-    def __init__(self, *sizes, width=4, **kwargs):
-        super().__init__(*sizes, **kwargs)
-        self.settings = {"width": width}
-        self.word_embedding = keras.layers.Embedding(sizes[0], width, name="word_embedding")
-        self.mixers = [keras.layers.Dense(width, name=f"mixer_{i}") for i in range(2)]
-        self.word_embedding.build((None, None))
-        for mixer in self.mixers:
-            mixer.build((None, width))
-        self.scale = self.add_weight(name="scale", shape=(width,))
-        self.built = True
-
-
-def test_a_model_that_does_not_describe_itself_is_drawn_layer_by_layer(tmp_path):
-    architecture = describe(Mixed(30, 30))
-    assert architecture.source == [] and architecture.parameters == 164
-    parts = {part.title: part for part in architecture.target}
-    layers = ["Word embedding", "Mixer 0", "Mixer 1", "Other weights"]
-    assert [*parts] == ["Source words", "Target words so far", *layers, "Softmax"]
-    assert parts["Mixer 1"].lines == ("mixer 1 [4, 4]",)
-    save_architecture(architecture, tmp_path / "a.svg", title="mine")
-    assert {"Mixer 0", "164 parameters", "120 parameters"} < {*svg_texts(tmp_path / "a.svg")}
 
 
 class Boosted(WordAttention):

@@ -17,15 +17,12 @@ from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
 )
 from tests.unit.training.expectation_maximisation import textbook
 from tests.unit.training.expectation_maximisation.iteration_test import (
-    POSITIONS,
     begin,
     random_estimate,
     random_index,
     random_jumps,
 )
 from tests.unit.training.expectation_maximisation.textbook import (
-    first_estimate,
-    index,
     index_directions,
 )
 
@@ -74,16 +71,6 @@ def posteriors_of_both(directions, estimates):
 
 def as_text(links):
     return [" ".join(f"{j}-{i}" for j, i in sorted(line)) for line in links]
-
-
-@pytest.mark.parametrize("name", ["uniform", "table", "diagonal", "jumps"])
-@pytest.mark.parametrize("alpha", [0, 0.01])
-def test_a_small_text_is_aligned_as_a_person_would(name, alpha):
-    words = index(text_corpus(), target_end=False)
-    model_1, _ = textbook.fit(words, first_estimate(words), 10, alpha=alpha)
-    estimate, _ = textbook.fit(words, model_1._replace(positions=POSITIONS[name]), 10, alpha=alpha)
-    wanted = [links for _, _, links in TEXT]
-    assert as_text(posterior_links(words, estimate)) == wanted
 
 
 @pytest.mark.parametrize("target_end", [True, False])
