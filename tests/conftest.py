@@ -89,6 +89,24 @@ def eagerly(request):
     tf.config.run_functions_eagerly(False)
 
 
+@pytest.fixture(scope="module")
+def all_eagerly():
+    """Runs functions without tracing them, also where the fixtures of a file train its models."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    from tests.browser import chromium
+
+    with chromium() as driver:
+        yield driver
+
+
 @pytest.fixture(autouse=True)
 def _same_seed_for_every_test():
     import keras

@@ -1,7 +1,6 @@
 """The wheel, in an environment without the clone: Python, and the six commands."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -68,13 +67,6 @@ def test_only_nmt_zoo_lands_in_site_packages(installed):
     assert not (installed.packages / "models").exists()
     code = "import nmt_zoo.models; print(nmt_zoo.models.__file__)"
     assert Path(installed("python", "-c", code).strip()).is_relative_to(installed.packages)
-
-
-def test_the_python_of_the_readme_runs(installed):
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", readme, re.S)
-    code = code.replace("runs/demo", "runs/x")
-    assert "[(" in installed("python", "-c", code).splitlines()[-1]
 
 
 def test_the_commands_run(installed):

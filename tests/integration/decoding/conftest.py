@@ -7,7 +7,6 @@ import tensorflow as tf
 from nmt_zoo import models
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding.translator import Translator
-from tests.browser import chromium
 from tests.tiny import SMALL, pairs
 
 LONGEST = "cat sees big house two three"
@@ -50,9 +49,3 @@ def graphs():
     tf.config.run_functions_eagerly(False)
     yield
     tf.config.run_functions_eagerly(before)
-
-
-@pytest.fixture(scope="session")
-def browser():
-    with chromium() as driver:
-        yield driver

@@ -314,9 +314,11 @@ def test_every_way_in_which_a_saved_model_answers_differently_is_named(
     for weight, found in zip(other.weights, model.weights, strict=True):
         weight.assign(0.5 * found)
     translations = [best[0] for best in at_once]
-    translations[0] = translations[0]._replace(text="Hund")
     # In this process, where it is loaded: a fresh process takes seconds.
     monkeypatch.setattr(saved_model_client, "loaded", lambda path: nullcontext(served))
+    with client_in_this_process():
+        assert check(saved, *parts, LINES, translations, max_tokens=1024)[1] == len(LINES)
+    translations[0] = translations[0]._replace(text="Hund")
     with client_in_this_process(), pytest.raises(UserError) as caught:
         check(saved, other, tokenizer, LINES, translations, max_tokens=1024)
     (message,) = str(caught.value).splitlines()

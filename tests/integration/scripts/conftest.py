@@ -41,11 +41,3 @@ def transformer(text, corpus):
 def folder(tmp_path_factory):
     """A folder for the models of a file of tests."""
     return tmp_path_factory.mktemp("models")
-
-
-@pytest.fixture(scope="module")
-def all_eagerly():
-    """Runs functions without tracing them, also where the fixtures of a file train its models."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)

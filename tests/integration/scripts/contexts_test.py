@@ -60,17 +60,6 @@ def test_a_run_reads_contexts_and_resumes(folder, corpus, trained):
     assert_same_arrays(trained / "best.npz", folder / "parts/best.npz")
 
 
-def test_contexts_in_8_bits_are_those_of_a_text_or_the_model_is_refused(folder, corpus, trained):
-    flags = [*small_flags("transformer_tiny"), *FLAGS[len(small_flags("attention_ibm2")) :]]
-    train(folder, "in_8_bits", *corpus, *flags)
-    model = nmt_zoo.load(folder / "in_8_bits", precision="int8")
-    (text,) = model.translate("\n".join(DOCUMENT), **SHORT)
-    assert text == "\n".join(model.translate(JOINED, **SHORT))
-    flags = [f"--model_dir={trained}", f"--input={folder / 'text'}", "--precision=int8"]
-    (folder / "text").write_text("one dog\n")
-    run_script("translate", flags, refusal="cannot for attention_ibm2; leave --precision out")
-
-
 def test_files_texts_and_windows_are_translated_with_the_same_contexts(trained, model):
     expected = scores(trained, DOCUMENT)
     assert scores(trained, DOCUMENT, "--batch_size=1") == expected

@@ -7,7 +7,7 @@ import pytest
 from nmt_zoo.data_pipeline.datasets import DATASETS
 from tests.running import run_script
 from tests.tiny import pairs, small_flags
-from tests.unit.data_pipeline.published import WMT14, publish
+from tests.unit.data_pipeline.published import publish
 from tests.unit.data_pipeline.web import serving
 
 SMALL = [*small_flags("attention_ibm2"), "--tokenizer=bpe", "--num_pieces=320"]
@@ -39,36 +39,21 @@ def test_a_setting_that_cannot_be_is_found_before_the_downloads(tmp_path):
 
 @pytest.fixture
 def learnable(monkeypatch):
-    """Puts WMT14 and Multi30k of short sentences onto a server, and makes them those corpora."""
+    """Puts Multi30k of short sentences onto a server, and makes it that corpus."""
     english, german = ("".join(f"{s}\n" for s in side) for side in zip(*pairs(200), strict=True))
-    multi30k = [file.path for file in DATASETS["multi30k_en_de"].files()]
-    texts = {
-        "wmt14_en_de": {
-            **WMT14,
-            **{n: german if n.endswith("de") else english for n in WMT14 if "v7" in n},
-        },
-        "multi30k_en_de": {n: german if ".de" in n else english for n in multi30k},
-    }
+    corpus = DATASETS["multi30k_en_de"]
+    texts = {file.path: german if ".de" in file.path else english for file in corpus.files()}
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with serving() as server:
-        for name, text in texts.items():
-            monkeypatch.setitem(DATASETS, name, publish(DATASETS[name], text, server))
+        monkeypatch.setitem(DATASETS, "multi30k_en_de", publish(corpus, texts, server))
         yield
 
 
 @pytest.mark.usefixtures("learnable")
-def test_wmt14_is_downloaded_and_trained_on(tmp_path):
-    command = ["--dataset=wmt14_en_de", f"--data_dir={tmp_path}", f"--model_dir={tmp_path}/run"]
-    done = run_script("train", [*command, *SMALL])
-    folder = tmp_path / "wmt14_en_de"
-    assert f"{folder}/test.en and {folder}/test.de: 3 of 3 pairs" in done.err
-    assert "of 205 pairs" in done.err and "seen before" in done.err
-
-
-@pytest.mark.usefixtures("learnable")
-@pytest.mark.parametrize("name", ["wmt14_en_de", "multi30k_en_de"])
-def test_the_size_of_a_corpus_without_a_recipe_chooses_its_options(tmp_path, name):
-    command = [f"--dataset={name}", f"--data_dir={tmp_path}", f"--model_dir={tmp_path}/run"]
+def test_a_corpus_is_downloaded_and_trained_on_with_options_that_its_size_chooses(tmp_path):
+    command = ["--dataset=multi30k_en_de", f"--data_dir={tmp_path}", f"--model_dir={tmp_path}/run"]
     done = run_script("train", [*command, "--corpus_weights=1,2"], refusal="expected 1 numbers")
-    found = re.findall(r"for 200 pairs, about \S+ target tokens: --model=lstm_lexical ", done.out)
-    assert len(found) == (name == "multi30k_en_de")
+    folder = tmp_path / "multi30k_en_de"
+    assert f"{folder}/test.en and {folder}/test.de: 200 of 200 pairs" in done.err
+    assert re.search("for 200 pairs, about \\S+ target tokens: --model=lstm_lexical ", done.out)
+    assert "for 200 pairs" in run_script("train", [*command, *SMALL]).out

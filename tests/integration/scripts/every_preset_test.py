@@ -1,7 +1,4 @@
-"""Runs every preset, at small sizes, through all four scripts.
-
-A new model class adds to `KINDS` the kinds of attention that can be drawn.
-"""
+"""Runs every preset, at small sizes, through train.py, translate.py and export.py."""
 
 import math
 from pathlib import Path

@@ -1,14 +1,10 @@
 """Tests of import_model.py: public pretrained models in five forms, and damaged or hostile ones."""
 
-import http.server
-import io
 import json
 import pickle
 import shutil
 import sys
-import threading
 import types
-from functools import partial
 
 import numpy as np
 import pytest
@@ -34,6 +30,7 @@ from tests.pretrained import (
     write_marian,
 )
 from tests.running import EAGERLY, assert_same_arrays, client_in_this_process, run_script
+from tests.unit.data_pipeline.web import serving
 
 pytestmark = EAGERLY
 KINDS = ("marian", "tags", "m2m", "nllb", "mbart")
@@ -392,54 +389,22 @@ def test_damaged_and_hostile_folders_are_refused_in_one_line(made, tmp_path, nam
     assert [path.name for path in tmp_path.iterdir()] == ["hub"]
 
 
-class Hub(http.server.BaseHTTPRequestHandler):
-    """Answers as the hub does, for the files of one folder."""
-
-    def __init__(self, folder, asked, *args):
-        self.folder, self.asked = folder, asked
-        super().__init__(*args)
-
-    def do_GET(self):
-        self.asked.append(self.path)
-        if self.path == "/api/models/o/m?blobs=true":
-            files = [{"rfilename": p.name, "size": p.stat().st_size} for p in self.folder.iterdir()]
-            data = json.dumps({"sha": "abcdef0123", "siblings": files}).encode()
-        else:
-            path = self.folder / self.path.removeprefix("/o/m/resolve/abcdef0123/")
-            if not path.is_file():
-                self.send_error(404)
-                return
-            data = path.read_bytes()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        shutil.copyfileobj(io.BytesIO(data), self.wfile)
-
-    def log_message(self, *_):
-        """Prints nothing."""
-
-
 def test_a_model_is_downloaded_by_its_name_once(made, tmp_path, monkeypatch):
     folder, *_, expected = made["marian"]
-    asked = []
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Hub, folder, asked))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.chdir(tmp_path)
-    try:
-        mirror = f"--mirror=http://127.0.0.1:{server.server_port}"
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with serving() as server:
+        files = [{"rfilename": p.name, "size": p.stat().st_size} for p in folder.iterdir()]
+        about = json.dumps({"sha": "abcdef0123", "siblings": files}).encode()
+        server.files["/api/models/o/m?blobs=true"] = about
+        for path in folder.iterdir():
+            server.files[f"/o/m/resolve/abcdef0123/{path.name}"] = path.read_bytes()
+        mirror = f"--mirror={server.url}"
         done = run_script("import_model", ["--model=o/m", "--model_dir=run", mirror])
         assert "2 + 2 layers of 16" in done.out and "licence: cc-by-4.0" in done.out
         run_script("import_model", ["--model=o/n", "--model_dir=r2", mirror], refusal="404")
-    finally:
-        server.shutdown()
-        server.server_close()
-    count = len(asked)
     done = run_script("import_model", ["--model=o/m", "--model_dir=r3", "--offline"])
-    assert len(asked) == count
     assert_same_arrays(expected / "best.npz", "r3/best.npz")
-    done = run_script(
-        "import_model",
-        ["--model=o/m", "--model_dir=run", "--offline"],
-        refusal="another run has just begun here",
-    )
+    flags = ["--model=o/m", "--model_dir=run", "--offline"]
+    run_script("import_model", flags, refusal="another run has just begun here")
     run_script("import_model", ["--model=../x", "--model_dir=r4"], refusal="no such folder")

@@ -22,6 +22,7 @@ FILES = {
     **{"latin": SOURCE[:-13].encode() + "läuft\n".encode("latin-1"), "bad.tsv": TSV + "no tab\n"},
     **{"xml": XML, "html": "<html>\n<body><p>x</p><p>x</p></body>\n</html>\n", "nul": "one\0dog\n"},
     **{"gold": "1 1 1 S\n", "two": "1 1 1 S\n0-0\n", "many": "99 1 1\n", "words": "a b\n" * 20},
+    **{"few": "por qué\npor\nqué\n", "wenige": "why\nfor\nwhat\n"},
 }
 # Beside them are a folder, a pipe, and the models m (a Transformer) and i (IBM Model 1). "nowhere"
 # does not exist. What no text can be read from, whatever the flag: tests/unit/common/files_test.py.
@@ -45,10 +46,7 @@ train {T} --train_source=ok.tsv -> ok\.tsv
 train {T} --train_source=bad.tsv --train_target=bad.tsv -> bad\.tsv, line \d+.*tab
 train {T} --train_source=a,a2 -> comma|source
 train {T} --train_source=a,nowhere --train_target=b,b2 -> nowhere
-train {T} --train_source=a,a2 --train_target=b,b2 --corpus_weights=1 -> --corpus_weights
 train {T} --train_source=a,a2 --train_target=b,b2 --corpus_weights=nan,1 -> --corpus_weights
-train {T} --train_source=a,a2 --train_target=b,b2 --corpus_weights=0,0 -> --corpus_weights
-train {T} --train_source=a,a2 --train_target=b,b2 --corpus_weights=many,1 -> --corpus_weights
 train {T} --train_source=a,a2 --train_target=b,b2 --target_languages=x,y -> 1 validation texts
 train {T} --train_source=a,a2 --train_target=b,b2 --corpus_weights=1,9 --model=hiero -> --corpus_w
 train {T} --model=gpt5 -> gpt5
@@ -72,6 +70,8 @@ train --dataset=moon -> moon
 train --model=ibm1 --train_source=a -> train_target
 train {T} --summary -> --summary|no such model directory
 train {T} --model=ibm1 --max_steps=1 => run
+train {T} --model=ibm1 --max_steps=1 --update=gradient => run
+train --train_source=few --train_target=wenige --model=ibm1 --max_steps=1 => all are for training
 train {T} --model=ibm1 --max_steps=1 --train_source=crlf => 20
 train {T} --model=ibm1 --max_steps=1 --train_source=bom => 20
 train {T} --model=ibm1 --max_steps=1 --train_source=ok.tsv --train_target=ok.tsv => training pairs
@@ -119,6 +119,7 @@ translate --model_dir=m --shortlist=nowhere --input=a -> nowhere
 translate --model_dir=m --lexicon=nowhere --replace_unknowns --input=a -> nowhere
 translate --input=a -> --model_dir
 translate --model_dir=m --input=a =>
+translate --model_dir=m --input=a --sample --seed=2 --tag=XBT => (?m)^XBT .
 translate --model_dir=m --input=empty -> empty
 translate --model_dir=m --input=blank => blank|empty
 translate --model_dir=m --input=nul =>

@@ -21,7 +21,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import write_lines
 from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.model_directory.directory import ModelDirectory
-from tests.browser import chromium, requested, violations
+from tests.browser import requested, violations
 from tests.integration.serving.server.example import PAIR, Client, running
 from tests.running import ROOT, attempt, eagerly, error_of, run_script, train
 from tests.tiny import pairs
@@ -240,12 +240,6 @@ def test_a_stopped_server_finishes_its_requests(corpus, tmp_path):
     predict = f"POST {PREDICT}"
     expected = ["GET / 403", "GET /v1/models/tiny 200", f"{predict} 200", f"{predict} 200"]
     assert answered == [*expected, f"{predict} 400"]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as driver:
-        yield driver
 
 
 def test_the_page_is_accessible_translates_by_keyboard_and_shows_hostile_text_as_text(

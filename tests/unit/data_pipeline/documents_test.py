@@ -52,7 +52,9 @@ def test_files_and_blank_lines_end_documents_and_a_text_without_any_is_reported(
     assert len({plain.digest, found.digest, with_contexts(plain, 2)[0].digest}) == 3
     with_tags = tagged(found, [">>de<<", ">>fr<<"])
     assert with_tags.plain is plain
-    assert list(with_tags)[3:] == [">>de<< y >>context<< z", ">>fr<< v", ">>fr<< v >>context<< w"]
+    expected = [">>de<< x", "", ">>de<< y", ">>de<< y >>context<< z"]
+    assert list(with_tags) == [*expected, ">>fr<< v", ">>fr<< v >>context<< w"]
+    assert with_tags.digest not in (found.digest, tagged(found, [">>a<<", ">>b<<"]).digest)
     (tmp_path / "a").write_text("x\n" * 1001)
     summary = with_contexts(Lines(tmp_path / "a"), 1)[1]
     assert summary.startswith("documents: 1, the longest of 1,001 sentences; a blank line in both")

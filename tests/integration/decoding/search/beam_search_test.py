@@ -15,12 +15,8 @@ from tests.tiny import SMALL, Echo, Markov, echo_batch, traced_search
 PAD, UNK, BOS, EOS = range(4)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def without_graphs():
-    """Runs the searches without making graphs, which takes longer than their few steps."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
+# Making graphs takes longer than the few steps of the searches.
+pytestmark = pytest.mark.usefixtures("all_eagerly")
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,8 @@ BEAM = 3
 NO_JOINTS = np.zeros([2, Markov.VOCAB], bool)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def without_graphs():
-    """Runs the searches, whose steps are few and wide, without making graphs first."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
+# The steps of these searches are few and wide.
+pytestmark = pytest.mark.usefixtures("all_eagerly")
 
 
 def search(alpha=0.6, source=SOURCE, n_best=BEAM, required=None, **options):

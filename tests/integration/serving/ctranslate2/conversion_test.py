@@ -169,6 +169,7 @@ def test_every_number_format_translates(quantization, small, tmp_path, capfd):
     model, tokenizer, ours = small
     capfd.readouterr()
     converted, _ = export(tmp_path, model, tokenizer, quantization=quantization)
+    assert "Unicode normal form C" in (tmp_path / "README.md").read_text()
     printed = capfd.readouterr().err
     if quantization in package.get_supported_compute_types("cpu"):
         assert printed == ""

@@ -29,6 +29,12 @@ def test_rows_and_columns_are_answered(client):
     assert [row["translation"] for row in rows.json()["predictions"]] == ["DOG", "Ü <B>"]
     columns = client.predict({"inputs": {"text": ["dog"]}, "signature_name": "serving_default"})
     assert columns.json() == {"outputs": {"rows": [1], "translation": ["DOG"]}}
+    assert client.predict({"instances": [{"text": "dog"}]}).json() == {
+        "predictions": [{"rows": 1, "translation": "DOG"}]
+    }
+    pairs = {"source": ["a", "c"], "target": ["b", "d"]}
+    columns = client.predict({"signature_name": "pair", "inputs": pairs})
+    assert columns.json() == {"outputs": ["ab", "cd"]}
     pair = {"signature_name": "pair", "instances": [{"source": "a", "target": "b"}]}
     assert client.predict(pair, f"{MODEL}/versions/1:predict").json() == {"predictions": ["ab"]}
     assert client.predict({"inputs": []}).json() == {"outputs": {"rows": [], "translation": []}}

@@ -11,6 +11,7 @@ from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.gradient.teacher import Teacher
 from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
 from tests.tiny import SMALL, small_settings
+from tests.unit.models.layers_test import softmax
 
 pytestmark = pytest.mark.usefixtures("eagerly")
 
@@ -18,11 +19,6 @@ PAD = 0
 TARGET = np.array([[5, 2, 6, 3], [4, 3, 0, 0]], np.int32)
 REAL = (TARGET != PAD)[..., None]
 RNG = np.random.default_rng(0)
-
-
-def softmax(logits):
-    e = np.exp(logits - logits.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
 
 
 SOURCE = np.array([[5, 6, 4, 3], [6, 3, 0, 0]], np.int32)

@@ -9,6 +9,7 @@ from nmt_zoo import models
 from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.gradient.guided_alignment import Guide, cross_entropy
 from tests.tiny import SMALL, small_settings
+from tests.unit.models.layers_test import softmax
 
 pytestmark = pytest.mark.usefixtures("eagerly")
 
@@ -37,11 +38,6 @@ def aligner():
     logits = model.table.logits
     logits.assign(2 * np.random.default_rng(0).normal(size=logits.shape))
     return model
-
-
-def softmax(scores):
-    e = np.exp(scores - scores.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
 
 
 def test_cross_entropy_and_its_gradient_are_those_of_the_papers():

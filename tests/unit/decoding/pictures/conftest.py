@@ -7,21 +7,6 @@ MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
 
 
 @pytest.fixture
-def same_bytes(tmp_path):
-    """A function that draws by `draw(path)` twice, in each format, and compares the files."""
-
-    def check(draw, endings=(".svg",)):
-        for ending in endings:
-            paths = [tmp_path / f"{name}{ending}" for name in "ab"]
-            for path in paths:
-                draw(path)
-            assert paths[0].read_bytes() == paths[1].read_bytes()
-            assert paths[0].read_bytes().startswith(MAGIC[ending])
-
-    return check
-
-
-@pytest.fixture
 def drawn(monkeypatch):
     """A function that calls `draw()`; returns (the figure, [(text, its box)], the renderer).
 

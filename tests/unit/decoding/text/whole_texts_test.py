@@ -19,6 +19,7 @@ from nmt_zoo.decoding.text.finished import FinishedLines
 from nmt_zoo.decoding.text.line_warnings import LineWarnings
 from nmt_zoo.decoding.text.whole_texts import Output, translate_text, translations
 from nmt_zoo.decoding.translator import TOO_LONG, Translation, Translator
+from tests.integration.decoding.scoring_test import Diverged
 from tests.integration.models.contract_test import randomised
 from tests.odd_text import ODDITIES
 from tests.tiny import SMALL, Echo, pairs
@@ -100,12 +101,6 @@ def test_a_line_in_parts_is_kept_with_the_batch_of_its_last_part(translator, tmp
     with FinishedLines(path, {}) as finished:
         ((place, (best,)),) = finished.take(0, lines).items()
     assert place == 1 and best.text == lines[1]
-
-
-class Diverged(Echo):
-    def decode_step(self, *arguments):
-        output = super().decode_step(*arguments)
-        return output._replace(logits=output.logits * float("nan"))
 
 
 def test_a_fault_names_the_line_of_the_whole_text(translator):

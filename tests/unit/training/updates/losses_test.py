@@ -15,6 +15,7 @@ from nmt_zoo.training.ways.gradient.teacher import (
     distilled_cross_entropy,
     projected_distilled_cross_entropy,
 )
+from tests.unit.models.layers_test import softmax
 
 PAD, V = 0, 7
 TARGET = np.array([[5, 2, 6, 3], [4, 3, 0, 0]], np.int32)
@@ -28,11 +29,6 @@ TAUGHT = Taught(0.25, tf.constant(OF_TEACHER, tf.float32), tf.nn.log_softmax)
 def loss(logits=LOGITS, target_ids=TARGET, label_smoothing=0.1, pad_id=PAD):
     wanted = Wanted(tf.constant(target_ids), pad_id, label_smoothing)
     return smoothed_cross_entropy(tf.constant(logits, tf.float32), wanted)
-
-
-def softmax(logits):
-    e = np.exp(logits - logits.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
 
 
 def smoothed_targets(label_smoothing):
