@@ -13,7 +13,6 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, PieceVocab
 from nmt_zoo.decoding.minimum_bayes_risk import expected_utilities
 from nmt_zoo.decoding.search.banned import banned_phrases
 from nmt_zoo.decoding.search.requests import (
-    check_requests,
     read_constraints,
     read_phrases,
     translator_options,
@@ -121,10 +120,6 @@ def test_a_line_without_its_request_is_named(parts):
     with pytest.raises(UserError, match="has 1 lines, and the text has 2 or more"):
         translator.translate(["one", "two"])
     translator.check_constraints(1)
-
-
-def checked(n_best=1, **given):
-    check_requests(given, beam_size=4, n_best=n_best)
 
 
 @pytest.mark.parametrize("parts", ["pieces", "words"], indirect=True)

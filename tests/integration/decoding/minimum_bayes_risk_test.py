@@ -32,7 +32,3 @@ def test_the_utility_is_the_weighted_mean_over_all_texts():
         for h in texts
     ]
     np.testing.assert_allclose(expected_utilities(texts, weights), expected / weights.sum())
-
-
-def test_a_single_text_has_its_similarity_to_itself():
-    np.testing.assert_allclose(expected_utilities(["Ein Hund"], [0.3]), [100.0])

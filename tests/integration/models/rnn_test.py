@@ -241,17 +241,3 @@ def test_lexical_logits_are_those_of_section_4_and_come_from_source_embeddings()
 def test_settings_that_do_not_go_together_are_refused(settings, expected):
     with pytest.raises(models.SettingError, match=expected):
         create(**settings)
-
-
-def test_published_sizes_have_the_published_shapes():
-    """The sizes are computed from the shapes in the publications."""
-    model = models.create("lstm_luong", 5000, 4000)
-    embeddings = (5000 + 4000) * 64
-    encoder = 2 * 4 * 64 * (64 + 64 + 1)
-    decoder = 4 * 128 * (64 + 128 + 128 + 1)
-    attention, combination = 128 * 128, 256 * 128
-    output = 4000 * (128 + 1)
-    expected = embeddings + encoder + decoder + attention + combination + output
-    assert model.count_params() == expected
-    lexical = models.create("lstm_lexical", 5000, 4000)
-    assert lexical.count_params() == expected + 64 * 64 + 64 * 4000

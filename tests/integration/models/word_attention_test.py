@@ -1,15 +1,10 @@
 """From alignment to attention; the laws of all models are in contract_test.py."""
 
-import functools
-
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from nmt_zoo import models
 from nmt_zoo.models.word_attention import HIDDEN_SCORE, _log_mixture
-from nmt_zoo.training.ways.gradient.gradient import Gradient
 from tests.unit.models.layers_test import close, ids, logits_of, random_model, softmax, weights_of
 
 PAD, EOS = 0, 3
@@ -105,61 +100,6 @@ def test_no_tensor_has_both_lengths_and_the_vocabulary(average):
     shapes = [tensor.shape for op in graph.get_operations() for tensor in op.outputs]
     largest = max(np.prod(shape) for shape in shapes if shape.is_fully_defined())
     assert largest <= 12 * max(SOURCE.size, TARGET.size)
-
-
-# What they learn
-
-# por qué / why, three times; por / for; qué / what.
-POR, QUE, WHY, FOR, WHAT = 4, 5, 4, 5, 6
-QUESTIONS = {
-    "source_ids": ids([[POR, QUE, EOS]] * 3 + [[POR, EOS, PAD], [QUE, EOS, PAD]]),
-    "target_ids": ids([[WHY, EOS]] * 3 + [[FOR, EOS], [WHAT, EOS]]),
-}
-
-
-def learn(preset, batch, steps, **settings):
-    """Trains on one batch; returns (model, its last negative log-likelihood)."""
-    model = models.create(preset, 7, 7, **settings)
-    update = Gradient(model, keras.optimizers.Adam(0.03), label_smoothing=0.0, clip_norm=0.0)
-    for _ in range(steps):
-        nll = update.step(batch)["nll"][0]
-    return model, float(nll)
-
-
-def probabilities(model, source_ids):
-    """Returns the probabilities of all target words; they do not depend on the history."""
-    return softmax(logits_of(model, np.array([source_ids]), np.array([[EOS]])))[0, 0]
-
-
-def best_word(model, source_ids):
-    """Returns the most probable word, special ids excluded."""
-    return 4 + probabilities(model, source_ids)[4:].argmax()
-
-
-@functools.cache
-def learned(preset):
-    return learn(preset, QUESTIONS, 200)
-
-
-def test_ibm1_factored_learns_the_table_of_model_1():
-    model, nll = learned("ibm1_factored")
-    w = weights_of(model)
-    table = softmax(w["source_embedding/embeddings"] @ w["output/kernel"])
-    close(table[POR, [WHY, FOR, WHAT, EOS]], [0.492, 0.328, 0, 0.181], 0.01)
-    close(table[QUE, [WHY, FOR, WHAT, EOS]], [0.492, 0, 0.328, 0.181], 0.01)
-    close(table[EOS, EOS], 1, 0.01)
-    close(nll, 10.3886, 1e-3)  # The likelihood that EM reaches with a table.
-    # This translation is wrong: the model cannot represent that "why" also needs "por".
-    assert best_word(model, [QUE, EOS]) == WHY
-    close(probabilities(model, [QUE, EOS])[[WHY, WHAT]], [0.246, 0.164], 0.01)
-
-
-def test_attention_ibm1_lets_source_words_add_up():
-    model, nll = learned("attention_ibm1")
-    for source_ids, word in (([POR, QUE, EOS], WHY), ([POR, EOS], FOR), ([QUE, EOS], WHAT)):
-        assert best_word(model, source_ids) == word
-        close(probabilities(model, source_ids)[[word, EOS]], [0.5, 0.5], 0.05)
-    assert nll < 10 * np.log(2) * 1.02
 
 
 def test_maps_are_the_alignment_and_only_equal_weights_inside_the_softmax_tell_none():

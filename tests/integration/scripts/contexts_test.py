@@ -16,7 +16,6 @@ from tests.odd_text import ODDITIES
 from tests.running import (
     EAGERLY,
     assert_same_arrays,
-    client_in_this_process,
     run_script,
     train,
 )
@@ -91,21 +90,6 @@ def test_a_server_answers_as_translate_py_for_contexts_tags_sentences_and_copied
     assert answer["translation"].split("\n") == expected and "☕" in expected[1]
     shown = served.page.answers(served.page.rows({"text": ["\n".join(DOCUMENT)], "line": [1]}))
     assert shown[0]["model"]["source"]["text"] == JOINED[1]
-
-
-@pytest.mark.slow  # The graph's contexts have a test of their own, below.
-def test_a_saved_ensemble_puts_contexts_before_the_lines_of_a_text(folder, corpus, trained):
-    flags = [*corpus, f"--init_from={trained}", "--context_sentences=1", "--max_steps=1"]
-    assert "was trained with" not in train(folder, "tuned", *flags, "--bleu_lines=0").out
-    both, export = f"{trained},{folder / 'tuned'}", folder / "export"
-    with client_in_this_process():
-        flags = [f"--model_dir={both}", f"--export_dir={export}", "--max_input_tokens=64"]
-        run_script("export", flags)
-    call = tf.saved_model.load(str(export / "1")).signatures["serving_default"]
-    translations = call(text=tf.constant(["\n".join(DOCUMENT), *JOINED[:2]]))["translation"].numpy()
-    model = nmt_zoo.load(both)
-    assert translations[0].decode() == "\n".join(model.translate(JOINED))
-    assert [line.decode() for line in translations[1:]] == model.translate(JOINED[:2])
 
 
 @pytest.mark.parametrize("most", [0, 1, 3])

@@ -56,4 +56,4 @@ def test_a_corpus_is_downloaded_and_trained_on_with_options_that_its_size_choose
     folder = tmp_path / "multi30k_en_de"
     assert f"{folder}/test.en and {folder}/test.de: 200 of 200 pairs" in done.err
     assert re.search("for 200 pairs, about \\S+ target tokens: --model=lstm_lexical ", done.out)
-    assert "for 200 pairs" in run_script("train", [*command, *SMALL]).out
+    assert "training pairs: 200" in run_script("train", [*command, *SMALL]).out

@@ -29,7 +29,7 @@ from tests.pretrained import (
     make_folder,
     write_marian,
 )
-from tests.running import EAGERLY, assert_same_arrays, client_in_this_process, run_script
+from tests.running import EAGERLY, assert_same_arrays, run_script
 from tests.unit.data_pipeline.web import serving
 
 pytestmark = EAGERLY
@@ -197,25 +197,11 @@ def test_languages_are_listed_where_one_is_missing_or_unknown(made, tmp_path):
     run_script("translate", [f"--model_dir={plain}", *flags[1:]], refusal="one pair of languages")
 
 
-@pytest.fixture
-def lines(made, tmp_path):
-    """Flags that name a model, its limits, and a text as the input of a script."""
-    (tmp_path / "text").write_text("the dog runs .\nbig house\nsees\n")
-    model = f"--model_dir={made['m2m'][-1]}"
-    return [model, "--max_input_tokens=40", "--beam_size=1", f"--input={tmp_path / 'text'}"]
-
-
-@pytest.mark.slow  # Its parts are tested with other models: pieces in a graph, first tokens.
-def test_a_savedmodel_translates_alike(lines, tmp_path):
-    flags = [*lines[:-1], lines[-1].replace("--input", "--check_input")]
-    with client_in_this_process():
-        done = run_script("export", [*flags, f"--export_dir={tmp_path / 'saved'}"])
-    assert "translated alike in a fresh process" in done.out
-
-
-def test_ctranslate2_translates_alike(lines):
+def test_ctranslate2_translates_alike(made, tmp_path):
     pytest.importorskip("ctranslate2")
-    flags = [*lines, "--max_length_factor=1"]
+    (tmp_path / "text").write_text("the dog runs .\nbig house\nsees\n")
+    flags = [f"--model_dir={made['m2m'][-1]}", f"--input={tmp_path / 'text'}", "--beam_size=1"]
+    flags += ["--max_input_tokens=40", "--max_length_factor=1"]
     one, two = (
         run_script("translate", [*flags, f"--engine={engine}"])
         for engine in ("tensorflow", "ctranslate2")

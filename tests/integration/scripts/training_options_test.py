@@ -91,20 +91,6 @@ def test_a_guide_that_does_not_fit_is_refused_before_the_text_is_encoded(
     assert "dropped:" not in done.out and not (folder / "misfit").exists()
 
 
-@pytest.mark.slow
-def test_an_automatic_precision_is_chosen_once_and_recorded(folder, corpus):
-    """Updates are timed before the pace lowers a warm-up that is longer than the run."""
-    flags = [*corpus, *CHEAP, "--schedule=cosine", "--max_steps=2"]
-    done = train(folder, "auto", *flags, "--precision=auto")
-    line = re.search(r"^precision: (\w+); bfloat16 is \S+ times as fast", done.out, re.M)
-    options = config_of(folder / "auto")["options"]
-    assert line[1] == options["precision"] and line[1] in ("float32", "bfloat16")
-    assert "--warmup_steps=1 instead of 100" in done.out
-    assert [options[name] for name in ("warmup_steps", "decay_steps")] == [1, 2]
-    train(folder, "named", *flags, f"--precision={line[1]}")
-    assert_same_arrays(folder / "auto/best.npz", folder / "named/best.npz")
-
-
 @eagerly
 def test_a_resumed_run_keeps_the_precision_that_it_began_with(folder, corpus):
     flags = [*corpus, *CHEAP]

@@ -2,20 +2,18 @@
 
 from types import SimpleNamespace
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from nmt_zoo import models
-from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
 from nmt_zoo.decoding.text.training_text import TrainingText
-from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
+from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training.corpus.texts import PairText
 from nmt_zoo.training.fine_tuning import mapping, start, vocabulary_axes
-from tests.tiny import small_flags
+from tests.tiny import save_model, small_settings
 
 OLD, NEW = ["a", "b", "ab", "c", "zz"], ["c", "abc", "b", "qa", "a", "q"]
 
@@ -40,23 +38,15 @@ def test_entries_keep_their_place_or_start_from_their_longest_parts():
 
 @pytest.mark.parametrize("preset", ["transformer_tiny", "lstm_luong", "lstm_lexical"])
 def test_sentences_of_kept_words_get_the_scores_that_they_had(preset, tmp_path):
-    settings = dict(flag.removeprefix("--set=").split("=") for flag in small_flags(preset)[1:])
-    settings = {name: int(value) for name, value in settings.items()}
+    settings = small_settings(preset)
     if preset == "transformer_tiny":
         settings["tie_embeddings"] = "target"
     source, target = [[*OLD, "s"], [*OLD, "t"]], [[*NEW, "s"], [*reversed(NEW), "t"]]
     old, new = (Tokenizer("word", *map(vocabulary, side)) for side in (source, target))
-    sizes = [[len(each.source), len(each.target)] for each in (old, new)]
-    directory = ModelDirectory(tmp_path / "old")
-    config = {
-        **{"model": preset, "settings": settings, "tokenizer": "word", "dataset": "files"},
-        **{"vocab_sizes": sizes[0], "options": dict(options_of(preset, "files", {}))},
-    }
-    directory.start(config, old)
-    keras.utils.set_random_seed(1)
-    trained = directory.new_model()
-    directory.write_best(model_arrays(trained), {"step": 7})
-    model = models.create(preset, *sizes[1], **settings)
+    config, saved = {"model": preset, "settings": settings}, []
+    save_model(tmp_path / "old", preset, settings, old, saved.append)
+    (trained,) = saved
+    model = models.create(preset, len(new.source), len(new.target), **settings)
     fresh = [weight.numpy() for weight in model.weights]
     start(model, new, tmp_path / "old")
     for weight, value, axes in zip(model.weights, fresh, vocabulary_axes(config), strict=True):

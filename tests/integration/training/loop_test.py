@@ -135,9 +135,7 @@ def trainer(
         beginning = {name: np.array(v) for name, v in update.variables().items()}
         restore(update.variables(), TRACED.setdefault(key, (update, beginning))[1], "beginning")
     update, options = copy.copy(update), {**OPTIONS, **changes}
-    of_epochs = dict(of_epochs or {})
-    seed = of_epochs.pop("seed", 1)
-    epochs = Epochs(corpus, Batching(**{"max_tokens": 64, **of_epochs}), seed)
+    epochs = Epochs(corpus, Batching(**{"max_tokens": 64, **(of_epochs or {})}), seed=1)
     return Trainer(directory, update, epochs, Script(scores), options, **(more or {}))
 
 
@@ -650,13 +648,6 @@ def test_a_run_without_a_finite_validation_ends_with_an_error(directory, corpus)
         with pytest.raises(UserError, match=f"no validation was finite up to step {max_steps}"):
             run.run()
     assert not directory.best_path.exists()
-
-
-def test_a_score_that_is_not_finite_is_beaten_by_all_and_beats_none():
-    assert Evaluation(99.0, 0.0, []).is_better({"perplexity": NAN}, "perplexity")
-    assert Evaluation(99.0, 0.0, []).is_better({"bleu": NAN}, "bleu")
-    assert not Evaluation(NAN, None, []).is_better(None, "perplexity")
-    assert not Evaluation(math.inf, None, []).is_better(None, "bleu")
 
 
 def test_a_perplexity_beyond_all_floats_is_not_finite_and_nothing_is_translated(

@@ -32,10 +32,6 @@ def batches_of(plan):
     return np.split(plan.rows, np.cumsum(plan.batch_sizes)[:-1])
 
 
-def same(one, other):
-    return all(map(np.array_equal, one, other))
-
-
 @pytest.mark.parametrize(
     ("seed", "epoch", "num_workers"), [(None, 0, 1), (0, 0, 1), (5, 3, 1), (None, 0, 2), (4, 0, 8)]
 )

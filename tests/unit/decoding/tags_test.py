@@ -5,6 +5,7 @@ import pytest
 
 from nmt_zoo.data_pipeline.tokenization.languages import Languages, of_languages
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.decoding.search.phrases import phrase_ids
 from nmt_zoo.decoding.search.types import Hypotheses, SearchOptions
 from nmt_zoo.decoding.text.kept_parts import KeptParts
 from nmt_zoo.decoding.text.training_text import TrainingText
@@ -74,3 +75,16 @@ def test_words_in_brackets_that_begin_many_lines_are_tags():
     text = TrainingText.of([*lines * 10, "<once> two cats ."] + ["one cat ."] * 200)
     assert text.tags == ("<formal>", "[x]", "__y__", "«z»")
     assert text.joined(TrainingText.of(["(b) a"])).tags == ("(b)", *text.tags)
+
+
+def test_phrases_and_placeholders_have_no_language():
+    tokenizer = train_tokenizer("bpe", *zip(*pairs(50), strict=True), vocab_size=300)
+    both = tokenizer.target.with_tags([">>a<<", ">>b<<"])
+    tags = Languages({"a": "▁>>a<<", "b": "▁>>b<<"}, on_source=False, source="a")
+    spoken = of_languages(tokenizer._replace(source=both, target=both), tags, "", "b", "m").target
+    assert spoken.language_token in spoken.encode(["Hund"])[0]
+    keeps = [KeptParts("", tokenizer._replace(target=target)) for target in (spoken, both)]
+    assert keeps[0].placeholder_ids("\ue000") == keeps[1].placeholder_ids("\ue000")
+    for phrase in ("Hund", "großer Hund", "雨"):
+        assert phrase_ids(phrase, spoken) == phrase_ids(phrase, both)
+        assert not np.isin(phrase_ids(phrase, spoken), [*spoken.language_tokens]).any()

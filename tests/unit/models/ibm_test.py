@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from nmt_zoo import models
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.layers.translation_table import TranslationTable
 from tests.unit.models.layers_test import close, ids
@@ -149,13 +148,3 @@ def test_without_smoothing_a_word_that_nothing_explains_leaves_numbers(positions
     close(tf.reduce_sum(model.align(ids(SOURCE), ids(TARGET)), axis=-1), np.ones(TARGET.shape))
     call = model({"source_ids": ids(SOURCE), "target_in_ids": ids(TARGET)})
     assert np.isfinite(call).all()
-
-
-# Settings
-
-
-def test_the_number_of_word_pairs_is_kept_in_the_configuration():
-    model = models.create("hmm_alignment", 11, 12, num_word_pairs=5)
-    assert model.table.logits.shape == (5,)
-    assert AlignmentModel.from_config(model.get_config()).table.logits.shape == (5,)
-    assert "num_word_pairs" not in models.preset_settings("hmm_alignment")

@@ -245,13 +245,6 @@ def test_sinusoids_are_those_of_section_3_5():
     close(sinusoidal_positions(tf.constant(positions, tf.int32), width), expected, 1e-4)
 
 
-def test_embedding_looks_up_and_scales_by_the_root_of_the_width():
-    layer = randomised(TokenEmbedding(7, D))
-    table = weights_of(layer)["embeddings"]
-    ids = np.array([[3, 3, 0], [6, 1, 2]], np.int32)
-    close(layer(tf.constant(ids)), table[ids] * np.sqrt(D))
-
-
 def test_fresh_embeddings_have_unit_variance_after_scaling():
     keras.utils.set_random_seed(0)
     layer = TokenEmbedding(500, 64)

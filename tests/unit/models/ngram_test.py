@@ -44,16 +44,6 @@ def test_steps_sentences_and_look_ups_are_one_distribution_without_what_is_never
     assert not model.has_alignment
 
 
-def test_an_unseen_context_leaves_the_word_to_the_shorter_one():
-    model, _ = model_of(random_text(1), 3)
-    unseen, shorter = (
-        model._log_probs(tf.constant([history])) for history in ([VOCAB - 1, 5], [PAD, 5])
-    )
-    np.testing.assert_array_equal(unseen, shorter)
-    seen = model._log_probs(tf.constant([[4, 5]]))
-    assert np.abs(seen - shorter).max() > 0.01
-
-
 def test_methods_trace_with_unknown_dimensions(model):
     def methods(source_ids, target_ids):
         inputs = {"source_ids": source_ids, "target_in_ids": target_ids}

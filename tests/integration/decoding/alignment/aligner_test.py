@@ -156,27 +156,6 @@ def test_text_of_which_no_word_is_known_is_refused_and_lines_are_counted(tokeniz
     assert EncodedText(tokenizers["bpe"], names, none).count_unknown("x") == 0
 
 
-# A tab does not separate pieces; SentencePiece reads "▁" as a space, but it is a letter of a word.
-CHARACTERS = "ab dogcat\t ▁é漢😀\u00a0.<0x41>\u2028"
-
-
-def test_a_token_belongs_to_the_word_in_which_it_begins(tokenizers):
-    vocabulary = tokenizers["bpe"].source
-    rng = random.Random(1)
-    for _ in range(200):
-        line = "".join(rng.choices(CHARACTERS, k=rng.randint(0, 20)))
-        (ids,) = vocabulary.encode([line])
-        words, (numbers,) = split_words(line), vocabulary.word_numbers([line])
-        assert len(numbers) == len(ids) and numbers == sorted(numbers)
-        assert numbers[-1] == len(words) and all(n < len(words) for n in numbers[:-1] if words)
-        for number in set(numbers[:-1]):
-            # The tokens of a word spell that word, and perhaps a word after a tab.
-            mine = [i for i, n in zip(ids, numbers, strict=True) if n == number]
-            spelt = "".join(split_words(vocabulary.decode(mine).replace("▁", "")))
-            rest = "".join(words[number:]).replace("▁", "")
-            assert rest.startswith(spelt), (line, number)
-
-
 # Words that nmt_nfkc changes in their number of bytes, drops or makes a space, unknown characters,
 # and ordinary words.
 FOREIGN_WORDS = (

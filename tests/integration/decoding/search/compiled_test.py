@@ -104,16 +104,6 @@ def test_what_cannot_be_compiled(transformer):
     assert not can_compile(models.create("ibm1", 60, 60), OPTIONS)
 
 
-def test_sizes(transformer):
-    size_for = Programs(transformer, OPTIONS).size_for
-    assert size_for(1, 10) == (1, 16)
-    assert size_for(2, 33) == (2, 64)
-    assert size_for(3, 10) == (8, 16)
-    assert size_for(33, 10) is None
-    assert size_for(1, 129) is None
-    assert Programs(transformer, OPTIONS._replace(beam_size=50)).size_for(9, 100) is None
-
-
 @pytest.fixture(scope="module")
 def many():
     generator = np.random.default_rng(5)

@@ -215,16 +215,6 @@ def test_translations_may_be_as_long_as_the_positions_that_were_exported(positio
     assert not found.finished and len(found.ids) == 100
 
 
-def test_the_engine_follows_length_limits(tmp_path):
-    pytest.importorskip("ctranslate2", reason=REASON)
-    model, tokenizer = export(tmp_path, *make_model("bpe", eos_logit=-20.0))
-    source = tokenizer.source.encode(LINES[:5])
-    options = SearchOptions(2, max_length_factor=0.5, max_length_extra=3)
-    found = searched(model, source, options)
-    for each, ids in zip(found, source, strict=True):
-        assert each.ids.shape == (2, len(ids) // 2 + 3) and not each.finished.any()
-
-
 def test_a_missing_package_is_one_line_that_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(UserError, match=r"ctranslate2 cannot be imported .*requirements-extra"):

@@ -71,11 +71,6 @@ def updates(two):
     return [create_update(replicas, **settings) for replicas in (OneDevice(), two)]
 
 
-def test_replicas_of_one_process_save_at_any_step(two):
-    for at_record in (False, True):
-        assert two.is_due(True, at_record) and not two.is_due(False, at_record)
-
-
 def test_replicas_make_the_updates_of_one_device_that_has_all_their_batches(updates):
     one, both = updates
     left = random_batches(60)

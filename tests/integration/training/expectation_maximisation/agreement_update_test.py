@@ -65,20 +65,6 @@ def test_both_directories_hold_whole_models_of_one_iteration(trained):
     np.testing.assert_allclose(there, back.T, atol=0.2)
 
 
-def test_the_reverse_model_translates_and_both_align(trained, folder, tmp_path):
-    source, target = (folder / f"valid.{side}" for side in ("source", "target"))
-    out = tmp_path / "out"
-    arguments = [f"--model_dir={trained[1]}", f"--input={target}", f"--output={out}"]
-    run_script("translate", arguments)
-    lines = out.read_text().splitlines(), source.read_text().splitlines()
-    assert sum(a == b for a, b in zip(*lines, strict=True)) >= len(lines[0]) / 2
-    arguments = [f"--model_dir={trained[0]}", f"--reverse_model_dir={trained[1]}"]
-    arguments += [f"--source={source}", f"--target={target}", f"--alignments={out}"]
-    run_script("align", [*arguments, "--symmetrise=agree"])
-    for line, links in zip(lines[1], out.read_text().splitlines(), strict=True):
-        assert links == " ".join(f"{i}-{i}" for i in range(len(line.split())))
-
-
 def test_killed_and_resumed_equals_never_killed_bit_for_bit(trained, folder, corpus, tmp_path):
     names = "run/best.npz", "run-reverse/best.npz", "run/checkpoints/00000012.npz"
     before = [shutil.copy(folder / name, tmp_path / f"{n}.npz") for n, name in enumerate(names)]

@@ -2,29 +2,17 @@
 
 import math
 
-import pytest
-
 from nmt_zoo import models
 from nmt_zoo.training.reports import memory
 from nmt_zoo.training.ways.gradient.adam import adam
 from nmt_zoo.training.ways.gradient.gradient import Gradient
 
-ROWS, LENGTH = 64, 32
-SETTINGS = {"num_encoder_layers": 1, "num_decoder_layers": 1, "width": 64, "ffn_width": 256}
 
-
-@pytest.fixture(scope="module")
-def update():
-    model = models.create("transformer_tiny", 5000, 5000, **SETTINGS)
-    return Gradient(model, adam(learning_rate=1e-3, warmup_steps=10))
-
-
-def lines(update, **options):
-    return list(memory.report(update, (ROWS, LENGTH, LENGTH), **options))
-
-
-def test_a_batch_that_will_not_fit_is_not_tried(update):
-    *measured, conclusion = lines(update, available=1)
+def test_a_batch_that_will_not_fit_is_not_tried():
+    sizes = {"num_encoder_layers": 1, "num_decoder_layers": 1, "width": 64, "ffn_width": 256}
+    model = models.create("transformer_tiny", 5000, 5000, **sizes)
+    update = Gradient(model, adam(learning_rate=1e-3, warmup_steps=10))
+    *measured, conclusion = memory.report(update, (64, 32, 32), available=1)
     assert len(measured) == 2  # The growth of memory can be estimated only from two updates.
     assert conclusion.endswith("THE LARGEST BATCH DOES NOT FIT")
 

@@ -11,7 +11,6 @@ from nmt_zoo import models
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
-from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
 from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.setup import Run, RunConfig
 from nmt_zoo.training.ways.gradient import losses as loss_functions
@@ -19,7 +18,7 @@ from nmt_zoo.training.ways.gradient.adam import FusedAdam, adam
 from nmt_zoo.training.ways.gradient.gradient import Gradient
 from nmt_zoo.training.ways.gradient.moving_average import MovingAverage
 from nmt_zoo.training.ways.gradient.teacher import make_teacher
-from tests.tiny import SMALL
+from tests.tiny import SMALL, save_model
 
 pytestmark = pytest.mark.usefixtures("eagerly")
 
@@ -230,15 +229,10 @@ def test_an_update_is_made_with_the_options_of_its_run(tmp_path):
     words = WordVocabulary([*SPECIALS, *"abcdefg"])
     tokenizer = Tokenizer("word", words, words)
     model = models.create("transformer_tiny", 11, 11, **SMALL)
-    teacher = ModelDirectory(tmp_path / "teacher")
-    config = {"model": "transformer_tiny", "settings": SMALL, "tokenizer": "word"}
-    config |= {"dataset": "files", "vocab_sizes": [11, 11]}
-    config["options"] = dict(options_of("transformer_tiny", "files", {}))
-    teacher.start(config, tokenizer)
-    teacher.write_best(model_arrays(model), {"step": 1})
+    save_model(tmp_path / "teacher", "transformer_tiny", SMALL, tokenizer)
     given = {"label_smoothing": 0.21, "clip_norm": 0.22, "ema_decay": 0.23}
     given |= {"token_dropout": 0.25, "guide_weight": 0.27}
-    given |= {"teacher": str(teacher.path), "teacher_weight": 0.28, "adam_beta_2": 0.29}
+    given |= {"teacher": str(tmp_path / "teacher"), "teacher_weight": 0.28, "adam_beta_2": 0.29}
     given |= {"weight_decay": 0.3, "learning_rate": 0.31}
     given |= {"schedule": "plateau", "plateau_patience": 32}
     given |= {"warmup_steps": 34, "loss_average": "sentences"}

@@ -4,7 +4,6 @@ import collections
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
@@ -27,50 +26,9 @@ def tokenizers():
     }
 
 
-class Drawn:
-    """A model whose attention is written by hand: name -> function of (queries, keys).
-
-    Each function returns the weights `[H, queries, keys]` of a sentence, without padding.
-    """
-
-    decoder_class = None
-    align_sizes = (0, 1)
-
-    def __init__(self, **maps):
-        self.maps = {name.replace("_", "/"): make for name, make in maps.items()}
-
-    def attention_maps(self, source_ids, target_ids):
-        def draw(make, query_ids, key_ids):
-            sizes = [(ids.numpy() != 0).sum(axis=1) for ids in (query_ids, key_ids)]
-            first = make(1, 1)
-            found = np.zeros([len(sizes[0]), len(first), query_ids.shape[1], key_ids.shape[1]], "f")
-            for weights, q, k in zip(found, *sizes, strict=True):
-                weights[:, :q, :k] = make(q, k)
-            return found
-
-        sides = {"encoder": source_ids, "decoder": target_ids}
-        found = {}
-        for name, make in self.maps.items():
-            queries = sides[name.split("/")[0]]
-            keys = queries if name.endswith("self") else source_ids
-            shape = [None, len(make(1, 1)), None, None]
-            found[name] = tf.ensure_shape(
-                tf.py_function(
-                    lambda q, k, make=make: draw(make, q, k), [queries, keys], "float32"
-                ),
-                shape,
-            )
-        return found
-
-
-def uniform(queries, keys):
-    return np.full([1, queries, keys], 1 / keys)
-
-
-def diagonal(queries, keys):
-    """Row t looks at key t; the last row at the last key."""
-    places = np.minimum(np.arange(queries), keys - 1)
-    return np.eye(keys)[places][None]
+def made(preset, tokenizer, **settings):
+    sizes = len(tokenizer.source), len(tokenizer.target)
+    return models.create(preset, *sizes, **{**small_settings(preset), **settings})
 
 
 def summaries(model, tokenizer, lines=(SOURCES, TARGETS), **options):
@@ -108,9 +66,7 @@ def test_summaries_are_those_of_the_definition_whatever_the_batches(
 ):
     """Pairs of many lengths, in several encodings and batches, with empty sides among them."""
     tokenizer = tokenizers["word" if preset == "ibm2" else "bpe"]
-    sizes = len(tokenizer.source), len(tokenizer.target)
-    table = {"num_word_pairs": 10} if preset == "ibm2" else {}
-    model = models.create(preset, *sizes, **small_settings(preset), **table)
+    model = made(preset, tokenizer, **({"num_word_pairs": 10} if preset == "ibm2" else {}))
     sources, targets = ["", *SOURCES[:8], "dog"], ["Hund", *TARGETS[:8], " "]
     monkeypatch.setattr(head_summaries, "_PAIRS_AT_ONCE", 4)
     monkeypatch.setattr(head_summaries, "_CELLS", 20_000)
@@ -144,15 +100,16 @@ def test_summaries_are_those_of_the_definition_whatever_the_batches(
 
 def test_unknown_words_at_the_end_of_a_long_text_are_counted(tokenizers, monkeypatch):
     monkeypatch.setattr(head_summaries, "_PAIRS_AT_ONCE", 3)
+    word = tokenizers["word"]
     lines = ["dog", "cat", "dog", "qqq"], ["Hund", "Katze", "Hund", "zzz"]
-    found = summaries(Drawn(decoder_0_cross=uniform), tokenizers["word"], lines)
+    found = summaries(made("attention_ibm2", word), word, lines)
     assert found.pairs == 4 and found.unknown == 2
 
 
 def test_the_table_and_the_record_have_every_head(tokenizers):
     gold = [GoldAlignment(*[frozenset({(0, 0)})] * 2)]
-    model = Drawn(encoder_0_self=uniform, decoder_0_self=diagonal, decoder_0_cross=diagonal)
-    found = summaries(model, tokenizers["word"], (["dog"], ["Hund"]), gold=gold)
+    model = made("transformer_tiny", tokenizers["bpe"], num_heads=1)
+    found = summaries(model, tokenizers["bpe"], (["dog"], ["Hund"]), gold=gold)
     lines = table_of(found.heads)
     assert [line for line in lines if "attention" in line] == [
         "self-attention of the encoder",
@@ -161,21 +118,21 @@ def test_the_table_and_the_record_have_every_head(tokenizers):
     ]
     assert lines[1].split() == ["layer", "head", "entropy", "distance", "on", "</s>"]
     assert lines[4].split()[-1] == "<s>" and lines[7].split()[-3] == "AER"
-    assert " ".join(lines[8].split()) == "1 1 0.0000 0.0000 0.5000 0.0000 1.0000 1.0000"
-    assert lines[-1] == "aligns best: layer 1, head 1 (AER 0.0000)"
+    *_, cross = found.heads
+    assert lines[8].split() == ["1", "1", *(f"{x:.4f}" for x in (*cross[3:6], *cross.score))]
+    assert lines[-1] == f"aligns best: layer 1, head 1 (AER {cross.score.aer:.4f})"
     record = record_of(found)
-    assert record["sentences"] == 1 and [h["kind"] for h in record["heads"]] == [
-        *("encoder", "decoder", "cross")
-    ]
-    assert record["heads"][2]["score"] == {"aer": 0, "precision": 1, "recall": 1}
-    assert record["heads"][0]["entropy"] == pytest.approx(np.log(2), abs=1e-5)
+    kinds = [head["kind"] for head in record["heads"]]
+    assert record["sentences"] == 1 and kinds == ["encoder", "decoder", "cross"]
+    assert record["heads"][2]["score"] == cross.score._asdict()
+    assert record["heads"][2]["entropy"] == pytest.approx(cross.entropy)
 
 
 def test_what_cannot_be_summarised_is_refused(tokenizers, monkeypatch):
     word = tokenizers["word"]
     with pytest.raises(UserError, match="has no attention"):
-        summaries(Drawn(), word)
-    model = Drawn(decoder_0_cross=uniform)
+        summaries(made("lstm_seq2seq", word), word)
+    model = made("attention_ibm2", word)
     with pytest.raises(UserError, match=r"a\.en and a\.de: one side of every pair is empty"):
         summaries(model, word, (["", "dog"], ["Hund", ""]))
     with pytest.raises(UserError, match=r"a\.en, lines 1 to 2: the model knows none"):

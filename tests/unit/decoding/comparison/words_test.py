@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from nmt_zoo.decoding.comparison.report import compare, examples, length_class, tables
+from nmt_zoo.decoding.comparison.report import compare, examples, tables
 from nmt_zoo.decoding.comparison.words import FREQUENCIES, Links, Texts, faults, word_matches
 from nmt_zoo.decoding.scores import word_splitter
 
@@ -77,11 +77,6 @@ def test_frequencies_and_lengths_share_out_all_words_and_sentences():
     assert report["best"] == min(
         report["systems"], key=lambda name: report["scores"]["ter"]["systems"][name]["score"]
     )
-
-
-def test_lengths_are_in_classes_of_ten_words():
-    found = [length_class(length) for length in (0, 1, 10, 11, 20, 21, 60, 61, 10_000)]
-    assert found == [0, 1, 1, 2, 2, 3, 6, 7, 7]
 
 
 @pytest.mark.parametrize(

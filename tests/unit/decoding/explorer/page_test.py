@@ -34,14 +34,3 @@ def test_hostile_text_is_data_and_nothing_else(model):
     assert "\u202e" not in page and "\u2028" not in page and "alert('x')</script>" not in page
     scripts = [attributes for tag, attributes in Page(page).tags if tag == "script"]
     assert scripts == [{"type": "application/json", "id": "explorer-data"}, {}]
-
-
-def test_a_sentence_of_thirty_words_takes_less_than_a_megabyte():
-    """For 6 layers of 8 heads, and 45 pieces a side."""
-    shape = [8, 45, 45]
-    names = [f"{part}/{i}/self" for part in ("encoder", "decoder") for i in range(6)]
-    names += [f"decoder/{i}/cross" for i in range(6)]
-    maps = {name: np.full(shape, 1 / 45) for name in names}
-    tokens = [[*["▁word"] * 44, "</s>"]] * 2
-    page = explorer_page({"models": [model_data("big", ("text", "text"), tokens, maps)]}, "title")
-    assert len(page.encode()) < 1_000_000

@@ -263,3 +263,21 @@ def test_lengths_are_those_of_the_regression():
     intercept, slope, variance = length_model(equal)
     assert intercept + 3 * slope == pytest.approx(4)
     assert variance == pytest.approx(4 / 3)
+
+
+def test_the_small_case_of_the_chapter():
+    """Model 1 learns that both `por` and `qué` mean `why`, and so translates `qué` wrongly."""
+    por, que, why, for_, what = range(4, 9)
+    pairs = [([por, que], [why])] * 3 + [([por], [for_]), ([que], [what])]
+    way = new_way(textbook.corpus_of(pairs), {"positions": "uniform"})
+    for _ in range(100):
+        way.step(None)
+    end = textbook.EOS
+    ids = tf.constant([[por, que, end]]), tf.constant([[why, for_, what, end]])
+    found = way.model.table.look_up(*ids)[0].numpy()
+    expected = [[0.49, 0.49, 0], [0.33, 0, 0], [0, 0.33, 0], [0.18, 0.18, 1]]
+    np.testing.assert_allclose(found, expected, atol=0.006)
+    inputs = {"source_ids": tf.constant([[que, end]]), "target_in_ids": tf.constant([[2]])}
+    probabilities = tf.nn.softmax(way.model(inputs)[0, 0]).numpy()
+    assert 4 + probabilities[4:].argmax() == why
+    np.testing.assert_allclose(probabilities[[why, what]], [0.245, 0.165], atol=0.005)

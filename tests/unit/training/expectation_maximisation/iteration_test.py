@@ -11,7 +11,6 @@ import pytest
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.training.ways.expectation_maximisation import iteration
 from nmt_zoo.training.ways.expectation_maximisation.iteration import (
-    digamma,
     maximise_translation,
 )
 from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
@@ -216,13 +215,6 @@ def test_a_row_under_a_sparse_prior_has_the_means_of_its_logarithms(alpha):
         np.testing.assert_allclose(row, expected, rtol=1e-5, atol=1e-12)
 
 
-def test_digamma_keeps_its_recurrence_over_many_magnitudes():
-    x = np.geomspace(1e-6, 1e12, 1000).reshape(10, 100)
-    assert digamma(x).shape == x.shape
-    np.testing.assert_allclose(digamma(x + 1), digamma(x) + 1 / x, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(digamma(x)[-1], np.log(x)[-1], rtol=1e-9)
-
-
 @pytest.mark.parametrize("name", POSITIONS)
 def test_neither_order_nor_blocks_change_anything_and_the_likelihood_never_falls(name, monkeypatch):
     """Not even if a position table has no room for the longest sentences."""
@@ -249,14 +241,3 @@ def test_corpora_of_next_to_nothing_are_no_error(name, pairs):
         estimate, history = textbook.fit(words, begin(words, POSITIONS[name]), 2, alpha=0.1)
         assert estimate.translation.size == words.num_pairs
         assert np.all(np.isfinite(history))
-
-
-def test_shared_positions_beyond_the_table_weigh_as_its_last_ones():
-    """Sentences are longer than the table: the likelihood never falls."""
-    words, _ = random_index(count=60)
-    estimate = random_estimate(words, type(POSITIONS["shared"]).first(sizes=(3, 3)))
-    estimate, likelihoods = textbook.fit(words, estimate, 6)
-    assert likelihoods == sorted(likelihoods)
-    table = estimate.positions._table(4, 6)
-    np.testing.assert_allclose(table[:3, 2:] / table[:3, 2:3], 1)
-    np.testing.assert_allclose(table[3], 1 / 6)

@@ -56,16 +56,3 @@ def test_weights_stay_where_nothing_can_be_ranked():
     weights = np.array([1.0, 2.0, 3.0])
     draw = np.random.default_rng(0)
     assert tuning.optimise(candidates, weights, np.array([0, 1]), draw) is weights
-
-
-def test_pairs_are_better_minus_worse():
-    draw, lists = np.random.default_rng(0), []
-    for _ in range(100):
-        reference = draw.integers(0, 4, draw.integers(4, 9)).tolist()
-        texts = [draw.integers(0, 4, draw.integers(0, 9)).tolist() for _ in range(4)]
-        lists.append([(np.zeros(3), counts_of(text, reference)) for text in texts])
-    candidates = tuning.joined(lists)
-    # The first feature is the score itself.
-    candidates.features[..., 0] = tuning.bleu(candidates.counts, added=1)
-    pairs = tuning.ranked_pairs(candidates, draw)
-    assert pairs.size and (pairs[:, 0] > 0.05 - 1e-6).all()
