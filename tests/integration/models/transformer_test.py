@@ -93,28 +93,15 @@ def test_a_precomputed_model_decodes_as_before_and_sinusoids_know_where_a_source
 def test_stacks_are_layers_of_their_own():
     """As in a model that someone builds from them."""
     settings = {**models.preset_settings("transformer_base"), **SMALL, "width": 8}
-    encoder, decoder = Encoder(settings, 1), Decoder(settings, 1)
-    ids = keras.Input((None,), dtype="int32")
+    ids, mask = keras.Input((None,), dtype="int32"), keras.Input((None,), dtype="bool")
     embedded = PositionalEncoding()(keras.layers.Embedding(11, 8)(ids))
-    mask = keras.Input((None,), dtype="bool")
-    memory, maps = encoder(embedded, mask)
+    memory, maps = Encoder(settings, 1)(embedded, mask)
     assert len(maps) == 1
-    model = keras.Model([ids, mask], [memory, decoder(embedded, memory, mask)[0]])
-    inputs = SOURCE, SOURCE != 0
-    first, second = model(inputs)
-    assert first.shape == second.shape == (2, 5, 8)
-    for layer in (encoder, decoder):
-        copy = type(layer).from_config(layer.get_config())
-        copy.build()
-        copy.set_weights(layer.get_weights())
-        given = (
-            (embedded_of(model), SOURCE != 0) if layer is encoder else (first, first, SOURCE != 0)
-        )
-        close(copy(*given)[0], layer(*given)[0])
-
-
-def embedded_of(model):
-    embedding = next(x for x in model.layers if isinstance(x, keras.layers.Embedding))
-    expected = embedding(SOURCE) + sinusoidal_positions(tf.range(5), 8)
-    close(PositionalEncoding()(embedding(SOURCE)), expected)
-    return expected
+    outputs = [memory, Decoder(settings, 1)(embedded, memory, mask)[0]]
+    model = keras.Model([ids, mask], outputs)
+    copy = keras.Model.from_config(model.get_config())
+    copy.set_weights(model.get_weights())
+    for found, expected in zip(*(m([SOURCE, SOURCE != 0]) for m in (copy, model)), strict=True):
+        assert expected.shape == (2, 5, 8)
+        close(found, expected)
+    close(PositionalEncoding()(tf.zeros([1, 5, 8]))[0], sinusoidal_positions(tf.range(5), 8))

@@ -174,11 +174,6 @@ def test_what_is_asked_by_flags_is_in_the_translations(translate, folder, gradua
     assert done.out == "" and done.err.count("\n") == 1  # Before any line is translated.
 
 
-def test_a_language_model_cannot_be_exported(folder, language):
-    arguments = [f"--model_dir={language}", f"--export_dir={folder / 'export'}"]
-    run_script("export", arguments, refusal="ngram_lm, which does not translate")
-
-
 MISFITS = """
 --model_dir={forward},{small} -> encoded by --tokenizer=bpe, and that of {forward} by word; train
 --model_dir={forward},{backward} -> (14 entries) differs from the source vocabulary of {forward}

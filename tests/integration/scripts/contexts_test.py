@@ -113,13 +113,6 @@ def test_parts_that_are_kept_are_those_of_the_sentence_itself(trained):
     assert second["source"] == "one dog www.a.org >>context<< two dogs run"
 
 
-def test_sentences_of_a_line_have_the_one_before_as_context(model):
-    parts = ["one dog runs.", "one dog runs. >>context<< Two cats run."]
-    whole = model.translate(["one dog runs. Two cats run."], split_sentences="always", **SHORT)
-    alone = model.translate(parts, split_sentences="never", **SHORT)
-    assert whole == [" ".join(filter(None, alone))]
-
-
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [

@@ -223,10 +223,17 @@ def test_an_export_keeps_the_language_that_it_was_made_for(made, tmp_path):
     assert expected != ModelDirectory(run).tokenizer().target.language_token
 
 
-def test_marians_own_form_gives_the_model_of_the_hub(made, tmp_path):
-    folder, config, tensors, run = made["marian"]
-    write_marian_beside(folder, tmp_path, config, tensors)
-    import_model(tmp_path / "marian", tmp_path / "run", origin="marian")
+@pytest.fixture(scope="module")
+def own_form(made):
+    """The folder of the model "marian" in Marian's own form."""
+    folder, config, tensors, _ = made["marian"]
+    write_marian(folder.with_name("marian"), config, tensors)
+    return folder.with_name("marian")
+
+
+def test_marians_own_form_gives_the_model_of_the_hub(made, own_form, tmp_path):
+    *_, run = made["marian"]
+    import_model(own_form, tmp_path / "run", origin="marian")
     one, two = (ModelDirectory(path).read_best()[0] for path in (run, tmp_path / "run"))
     assert one.keys() == two.keys()
     masked = len(one["model/output_bias"]) - 1
@@ -239,15 +246,13 @@ def test_marians_own_form_gives_the_model_of_the_hub(made, tmp_path):
     assert ids[0] == ids[1]
 
 
-def test_marians_own_form_is_read_as_ctranslate2_reads_it(made, tmp_path):
+def test_marians_own_form_is_read_as_ctranslate2_reads_it(own_form, tmp_path):
     converters = pytest.importorskip("ctranslate2.converters")
     package = pytest.importorskip("ctranslate2")
-    folder, config, tensors, _ = made["marian"]
-    write_marian_beside(folder, tmp_path, config, tensors)
-    there = tmp_path / "marian"
-    converter = converters.MarianConverter(str(there / "m.npz"), [str(there / "v.yml")] * 2)
+    vocabularies = [str(own_form / "v.yml")] * 2
+    converter = converters.MarianConverter(str(own_form / "m.npz"), vocabularies)
     converter.convert(str(tmp_path / "converted"))
-    import_model(there, tmp_path / "run", origin="marian")
+    import_model(own_form, tmp_path / "run", origin="marian")
     model, tokenizer, _ = ModelDirectory(tmp_path / "run").load()
     lines = ["dog runs .", "big cat sees"]
     pieces = [tokenizer.source.pieces(ids[:-1]) for ids in tokenizer.source.encode(lines)]
@@ -260,11 +265,6 @@ def test_marians_own_form_is_read_as_ctranslate2_reads_it(made, tmp_path):
     found = [some[0].ids for some in translator.translate(lines)]
     ours = [[p for p in tokenizer.target.pieces(ids) if p != "</s>"] for ids in found]
     assert ours == [result.hypotheses[0] for result in theirs]
-
-
-def write_marian_beside(folder, path, config, tensors):
-    shutil.copytree(folder, path / "hub")
-    write_marian(path / "marian", config, tensors)
 
 
 def test_files_of_pytorch_are_read_by_pytorch_without_running_anything(tmp_path, monkeypatch):

@@ -14,8 +14,8 @@ import pytest
 from nmt_zoo.decoding.alignment.subword_merging import merge_words
 from nmt_zoo.decoding.explorer.page import explorer_page, model_data
 from tests.browser import opener, packages, violations
+from tests.running import ROOT
 
-ROOT = Path(__file__).resolve().parents[4]
 HOSTILE = "<script>document.title='x'</script> \"q\" 'q' & \u202edlrow"
 SOURCE = ["▁the", "▁old", "▁teach", "er", "▁<b>", HOSTILE, "</s>"]
 TARGET = ["▁der", "▁al", "te", "▁Lehrer", "▁كتاب", "</s>"]

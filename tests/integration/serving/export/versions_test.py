@@ -2,13 +2,12 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from nmt_zoo.serving.export.versions import publish, unfinished_version
+from tests.running import ROOT
 
-ROOT = Path(__file__).resolve().parents[4]
 EXPORT = """
 import pathlib, sys
 from nmt_zoo.serving.export.versions import publish, unfinished_version

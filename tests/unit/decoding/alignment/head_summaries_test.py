@@ -35,10 +35,6 @@ def summaries(model, tokenizer, lines=(SOURCES, TARGETS), **options):
     return summarise_heads(model, tokenizer, (NAMES, lines), **options)
 
 
-def by_place(heads):
-    return {(head.kind, head.layer, head.head): head for head in heads}
-
-
 def transcribed(maps, source_length, target_length):
     """Returns name -> (sums of entropy, distance and share `[H, 3]`, number of queries)."""
     found = {}
@@ -85,7 +81,7 @@ def test_summaries_are_those_of_the_definition_whatever_the_batches(
         for name, (sum_, count) in transcribed(maps, *map(len, ids)).items():
             counted[name] = counted.get(name, 0) + sum_
             queries[name] += count
-    heads = by_place(found.heads)
+    heads = {(head.kind, head.layer, head.head): head for head in found.heads}
     assert len(heads) == sum(len(values) for values in counted.values())
     for name, values in counted.items():
         side, layer, attended = name.split("/")

@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import pytest
 
 from nmt_zoo.decoding.explorer.page import explorer_page, model_data
 from tests.unit.decoding.comparison.page_test import Page
@@ -16,15 +15,10 @@ def data_of(page):
     return json.loads(Page(page).texts["script"][0])
 
 
-@pytest.fixture
-def model():
+def test_hostile_text_is_data_and_nothing_else():
     weights = np.random.default_rng(1).dirichlet(np.ones(4), size=(2, 3)).astype(np.float32)
     tokens = ["▁Hal", "lo", HOSTILE, "</s>"], ["▁Good", "▁day", "</s>"]
-    maps = {"decoder/0/cross": weights}
-    return model_data("a model", (HOSTILE, "Good day"), tokens, maps)
-
-
-def test_hostile_text_is_data_and_nothing_else(model):
+    model = model_data("a model", (HOSTILE, "Good day"), tokens, {"decoder/0/cross": weights})
     page = explorer_page({"models": [model]}, HOSTILE)
     source = data_of(page)["models"][0]["source"]
     assert source["text"] == HOSTILE
