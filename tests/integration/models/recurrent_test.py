@@ -123,13 +123,6 @@ def test_fresh_gates_are_orthogonal_and_glorot_each_by_itself(cell):
     assert len(np.unique(w["kernel"])) > 0.99 * w["kernel"].size
 
 
-@pytest.mark.parametrize("forget_bias", [0.0, 1.0])
-def test_forget_gate_begins_with_its_bias_and_the_others_with_none(forget_bias):
-    layer = CELLS["lstm"](E, 2, forget_bias=forget_bias)
-    layer.build()
-    assert layer.bias.numpy().tolist() == [0, 0, forget_bias, forget_bias, 0, 0, 0, 0]
-
-
 # Layers
 
 

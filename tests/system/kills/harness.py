@@ -147,9 +147,8 @@ def whole(preset, folder, corpus):
 def differences(expected, found):
     """Lists the differences between two model directories, as strings."""
     last = expected.checkpoint_steps()[-1]
-    names = [path.relative_to(expected.path) for path in (expected.checkpoint_path(last),)]
-    result = []
-    for name in [*names, "best.npz"]:
+    names, result = [expected.checkpoint_path(last).relative_to(expected.path), "best.npz"], []
+    for name in names:
         (arrays, state), (others, other) = (
             read_archive(directory.path / name) for directory in (expected, found)
         )

@@ -162,25 +162,17 @@ FOREIGN_WORDS = (
     *("½", "ﬁre", "№", "ﷺ", "ｆｕｌｌ", "où\u00a0?", "\u3000", "e\u0301", "\x07", "a\u200bb"),
     *("\u200b", "\ufffd", "a\u2028b", "▁", "▁a", "漢字", "😀", "x漢y", "the", "cup", "of", "milk"),
 )
-FOREIGN_MODELS = {
-    "bpe": {"model_type": "bpe"},
-    "unigram": {"model_type": "unigram"},
-    "byte fallback": {"model_type": "bpe", "byte_fallback": True, "vocab_size": 400},
-}
 
 
-@pytest.fixture(scope="module", params=FOREIGN_MODELS)
-def foreign(request, tmp_path_factory):
-    """A vocabulary from another project: a model with the defaults of `spm_train`."""
-    options = {"vocab_size": 60, "hard_vocab_limit": False, **FOREIGN_MODELS[request.param]}
-    lines = ["½ cup of milk", "the ﬁre dog sees the cat"] * 50
-    path = tmp_path_factory.mktemp("foreign") / "given.model"
-    path.write_bytes(foreign_model(lines, **options))
-    return BpeVocabulary.from_model(path)
-
-
-def test_tokens_of_a_ready_model_belong_to_their_words(foreign):
+@pytest.mark.parametrize(
+    "options", [{}, {"model_type": "unigram"}, {"byte_fallback": True, "vocab_size": 400}]
+)
+def test_tokens_of_a_ready_model_belong_to_their_words(options, tmp_path):
     """The tokens of a line are the tokens of its words in order."""
+    options = {"vocab_size": 60, "hard_vocab_limit": False, **options}
+    text = ["½ cup of milk", "the ﬁre dog sees the cat"] * 50
+    (tmp_path / "given.model").write_bytes(foreign_model(text, **options))
+    foreign = BpeVocabulary.from_model(tmp_path / "given.model")
     rng = random.Random(1)
     lines = ["½ cup of milk", "the ﬁre dog sees the cat", "où\u00a0? là", " ", ""]
     for _ in range(100):
