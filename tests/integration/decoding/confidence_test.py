@@ -20,14 +20,9 @@ LINES = TEXT[0][:6]
 
 
 @pytest.fixture(scope="module")
-def tokenizer(words):
-    return words
-
-
-@pytest.fixture(scope="module")
-def model(tokenizer):
+def model(words):
     keras.utils.set_random_seed(3)
-    sizes = len(tokenizer.source), len(tokenizer.target)
+    sizes = len(words.source), len(words.target)
     settings = {**SMALL, "tie_embeddings": "none"}
     return randomised(models.create("transformer_tiny", *sizes, **settings))
 
@@ -47,10 +42,10 @@ def test_a_temperature_divides_the_logits(model):
         )
 
 
-def test_tokens_make_words_and_words_make_the_sentence(model, tokenizer):
-    results = Translator.of(model, tokenizer).translate(LINES)
+def test_tokens_make_words_and_words_make_the_sentence(model, words):
+    results = Translator.of(model, words).translate(LINES)
     best = [translation for translation, *_ in results]
-    found = ConfidenceScorer(model, tokenizer, 1.0, 100)(LINES, best)
+    found = ConfidenceScorer(model, words, 1.0, 100)(LINES, best)
     for translation, sure in zip(best, found, strict=True):
         searched = sure.log_probs if translation.finished else sure.log_probs[:-1]
         assert sum(searched) == pytest.approx(translation.log_prob, abs=1e-2)
@@ -58,18 +53,18 @@ def test_tokens_make_words_and_words_make_the_sentence(model, tokenizer):
         assert sure.sentence == pytest.approx(np.exp(np.mean(sure.log_probs)), abs=1e-3)
         without_end = np.exp(sum(sure.log_probs[:-1]))
         assert np.prod(sure.words) == pytest.approx(without_end, rel=0.1, abs=1e-3)
-    (nothing,) = ConfidenceScorer(model, tokenizer, 1.0, 100)([""], [EMPTY])
+    (nothing,) = ConfidenceScorer(model, words, 1.0, 100)([""], [EMPTY])
     assert nothing is None
 
 
-def test_lines_in_capitals_are_translated_and_sure_as_in_small_letters(model, tokenizer):
-    casing = Casing(tokenizer.source)
+def test_lines_in_capitals_are_translated_and_sure_as_in_small_letters(model, words):
+    casing = Casing(words.source)
     lines = [line.upper() for line in LINES]
     small = [casing.small(line)[0] for line in lines]
     assert sum(a != b for a, b in zip(lines, small, strict=True)) >= 3
-    scorer, translator = ConfidenceScorer(model, tokenizer, 1.0, 100), Translator.of
-    found = [x for x, *_ in translator(model, tokenizer, casing=casing).translate(lines)]
-    expected = [x for x, *_ in translator(model, tokenizer).translate(small)]
+    scorer, translator = ConfidenceScorer(model, words, 1.0, 100), Translator.of
+    found = [x for x, *_ in translator(model, words, casing=casing).translate(lines)]
+    expected = [x for x, *_ in translator(model, words).translate(small)]
     for line, a, b in zip(lines, found, expected, strict=True):
         assert a.text == (b.text if a.small is None else in_capitals(b.text))
         assert a.small is None or a.small == (casing.small(line)[0], b.text)
@@ -77,9 +72,9 @@ def test_lines_in_capitals_are_translated_and_sure_as_in_small_letters(model, to
         assert a.words == pytest.approx(b.words, abs=1e-3)
 
 
-def test_neighbours_and_their_lengths_change_no_confidence(model, tokenizer, monkeypatch):
-    best = [of_line[0] for of_line in Translator.of(model, tokenizer).translate(LINES)]
-    scorer = ConfidenceScorer(model, tokenizer, 1.0, 100)
+def test_neighbours_and_their_lengths_change_no_confidence(model, words, monkeypatch):
+    best = [of_line[0] for of_line in Translator.of(model, words).translate(LINES)]
+    scorer = ConfidenceScorer(model, words, 1.0, 100)
     expected = [
         scorer([line], [translation])[0] for line, translation in zip(LINES, best, strict=True)
     ]
@@ -90,9 +85,9 @@ def test_neighbours_and_their_lengths_change_no_confidence(model, tokenizer, mon
             np.testing.assert_allclose(found.log_probs, alone.log_probs, atol=2e-4)
 
 
-def test_translations_below_the_least_confidence_are_left_out_and_no_others(model, tokenizer):
-    results = Translator.of(model, tokenizer).translate(LINES)
-    scorer = ConfidenceScorer(model, tokenizer, 1.0, 100)
+def test_translations_below_the_least_confidence_are_left_out_and_no_others(model, words):
+    results = Translator.of(model, words).translate(LINES)
+    scorer = ConfidenceScorer(model, words, 1.0, 100)
     sure = [found.sentence for found in scorer(LINES, [best for best, *_ in results])]
     middle = float(np.median(sure))
     kept = Abstaining(scorer, middle)(LINES, results)
@@ -101,14 +96,14 @@ def test_translations_below_the_least_confidence_are_left_out_and_no_others(mode
     assert Abstaining(scorer, 0.0)(LINES, results) == results
 
 
-def test_text_drawn_from_the_model_has_a_temperature_of_1(model, tokenizer):
+def test_text_drawn_from_the_model_has_a_temperature_of_1(model, words):
     kernel, sources = model.output_layer.kernel, TEXT[0] * 3
     kernel.assign(kernel * 2)  # The probabilities of a random model are almost equal.
-    draws = Translator.of(model, tokenizer, beam_size=1, sample=True).translate(sources)
+    draws = Translator.of(model, words, beam_size=1, sample=True).translate(sources)
     lines = sources, [drawn.text for drawn, *_ in draws]
 
     def chosen():
-        line, entries = temperature_choice(model, tokenizer, lines)(lambda: False)
+        line, entries = temperature_choice(model, words, lines)(lambda: False)
         assert f"temperature of {entries['temperature']:g}" in line
         return entries["temperature"]
 
@@ -116,8 +111,8 @@ def test_text_drawn_from_the_model_has_a_temperature_of_1(model, tokenizer):
     kernel.assign(kernel / 1.3)
     assert 0.6 < before < 1.6  # Not quite 1: `<pad>`, `<s>` and `<unk>` are never drawn.
     assert before / chosen() == pytest.approx(1.3, rel=0.05)
-    assert temperature_choice(model, tokenizer, [side[:5] for side in lines]) is None
-    assert temperature_choice(model, tokenizer, lines)(lambda: True) is None
+    assert temperature_choice(model, words, [side[:5] for side in lines]) is None
+    assert temperature_choice(model, words, lines)(lambda: True) is None
 
 
 def test_the_calibration_error_of_an_example_by_hand():
