@@ -179,7 +179,7 @@ _OTHER_PIECES = 261  # Of BPE, besides characters and merges: 4 specials, 256 by
 _UPDATES = {"transformer_tiny": 54}
 _LEAST_UPDATES = 500
 # What it costs and gives in 5,000 updates: docs/studies/noise.md.
-NOISE = "copies=0.05,lowercase=0.02,typos=0.04,stop=0.02,spaces=0.01,numbers=0.01"
+NOISE = "copies=0.05,lowercase=0.02,typos=0.04,stop=0.05,spaces=0.01,numbers=0.01"
 # Below this many target tokens, validation cannot tell when to stop: hardly any sentences can be
 # held out.
 _HANDFUL = 1000
