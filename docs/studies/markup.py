@@ -18,6 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.files import read_lines, write_json
 from nmt_zoo.model_directory.directory import ModelDirectory
 
@@ -94,6 +95,7 @@ def main() -> None:
         "lines": len(lines),
         "counted": counted,
         "right": right,
+        "machine": machine(),
     }
     write_json(RESULT, record)
     print(record)

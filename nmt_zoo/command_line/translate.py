@@ -405,8 +405,12 @@ def confidence_scorer(args: Arguments, models: Models) -> Any:
     from nmt_zoo.decoding.confidence import ConfidenceScorer, temperature_of
 
     directories = [] if args.language_model else models.directories
-    temperature = temperature_of(models.model, directories, 1.0)
-    return ConfidenceScorer(models.model, models.tokenizer, temperature, args.max_input_tokens)
+    temperature = temperature_of(models.model, directories, None)
+    if temperature is None:
+        print("confidence: not calibrated, as training chose no temperature", file=sys.stderr)
+    return ConfidenceScorer(
+        models.model, models.tokenizer, temperature or 1.0, args.max_input_tokens
+    )
 
 
 def print_results(args: Arguments, *lines: str) -> None:

@@ -118,6 +118,8 @@ def test_translations_say_how_sure_the_model_is_and_unsure_ones_can_be_left_out(
         assert 0 <= record["confidence"] <= 1
         assert len(record["word_confidence"]) == len(record["translation"].split())
         assert len(record["token_log_probs"]) >= len(record["tokens"])
+    # With 20 validation lines, training fits no temperature.
+    assert done.err.count("confidence: not calibrated") == 1
     least = sorted(record["confidence"] for record in records)[10]
     flags += [f"--abstain={least}", f"--output={tmp_path / 'out'}"]
     done = run_script("translate", [*flags, f"--reference={text / 'valid.target'}"])
