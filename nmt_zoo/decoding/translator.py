@@ -19,10 +19,10 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_
 from nmt_zoo.decoding.minimum_bayes_risk import expected_utilities
 from nmt_zoo.decoding.search.phrases import phrase_ids
 from nmt_zoo.decoding.search.types import Engine, SearchOptions, Sentence, length_normaliser
-from nmt_zoo.decoding.text.casing import Casing, Form
 from nmt_zoo.decoding.text.glossary import Glossary
 from nmt_zoo.decoding.text.kept_parts import Hidden, KeptParts
 from nmt_zoo.decoding.text.splitting import sentences, split_line
+from nmt_zoo.decoding.text.usual_form import Form, UsualForm
 
 if TYPE_CHECKING:  # An engine of another kind translates without TensorFlow.
     from nmt_zoo.decoding.unknowns import UnknownReplacer
@@ -35,8 +35,8 @@ class Translation(NamedTuple):
     finished: bool  # False if the translation was cut at its length limit.
     ids: list  # Its token ids including `</s>`.
     problem: str = ""  # Why the line was left untranslated, from `PROBLEMS`; "": it was not.
-    # The line and its translation in small letters, as the model has them; None: as they are.
-    small: tuple[str, str] | None = None
+    # The line and its translation in the usual form, as the model has them; None: as they are.
+    usual: tuple[str, str] | None = None
 
 
 class LineOptions(NamedTuple):
@@ -54,7 +54,9 @@ class LineOptions(NamedTuple):
     # For each line `(prefix, phrases)`: text with which its translation begins, and a list of
     # phrases that it contains; None: there are no such constraints.
     constraints: Sequence[tuple[str, list[str]]] | None = None
-    casing: Casing | None = None  # Of lines in capitals; None: they stay as they are.
+    usual_form: UsualForm | None = (
+        None  # Of lines in capitals or without a stop; None: as they are.
+    )
     glossary: Glossary | None = None  # Terms whose translations are required.
     keep: KeptParts | None = None  # Parts of lines that are not translated.
     # Sentences before each line of a text of several lines with which it is translated, see
@@ -80,9 +82,9 @@ class _Piece(NamedTuple):
     line: int  # Place of the line.
     number: int  # Of the line, for errors, for its constraints, and for draws.
     part: int  # Place of this part in its line; 0 for a whole line.
-    text: str  # In small letters, if they replace capitals.
+    text: str  # In its usual form.
     terms: list[str]  # Required translations.
-    restore: Form | None  # Gives its translation the capitals of the line.
+    restore: Form | None  # Gives its translation the form of the line.
     hidden: Hidden | None  # `ids` has its text alone; None: all of `text`.
     ids: list  # Its ids in the source vocabulary, with `</s>`.
 
@@ -205,9 +207,9 @@ class Translator:
                 wanted = n_best if num_parts[piece.line] == 1 else 1
                 translations = self._translations(piece, of_piece, wanted)
                 translations = self._with_terms(piece, translations)
-                if piece.restore:  # The capitals of the line.
+                if piece.restore:  # The form of the line.
                     translations = [
-                        x._replace(text=piece.restore(x.text), small=(piece.text, x.text))
+                        x._replace(text=piece.restore(x.text), usual=(piece.text, x.text))
                         for x in translations
                     ]
                 parts[piece.line][piece.part] = translations
@@ -242,24 +244,24 @@ class Translator:
             for part, text in enumerate(self._parts_of(normalised(lines[line], form), number))
         ]
         divided_parts = [self.divided(text) for *_, text in parts]
-        cased = [self._small(own) for *_, own in divided_parts]
+        usual = [self._usual(own) for *_, own in divided_parts]
         keep = self.options.keep
-        hidden = [keep and keep.hide(small) for small, _ in cased]
+        hidden = [keep and keep.hide(text) for text, _ in usual]
         pieces, texts = [], []
-        for part, divided_part, (small, restore), without in zip(
-            parts, divided_parts, cased, hidden, strict=True
+        for part, divided_part, (as_usual, restore), without in zip(
+            parts, divided_parts, usual, hidden, strict=True
         ):
             language, context, tags, own = divided_part
-            text = without.text if without else small
+            text = without.text if without else as_usual
             texts.append(language + joined(context, tags + text))
             terms = self._terms([text, own] if restore else [text])
-            whole = language + joined(context, tags + small)
+            whole = language + joined(context, tags + as_usual)
             pieces.append(_Piece(*part[:3], whole, terms, restore, without, []))
         source = self.tokenizer.source.encode(texts)
         return [piece._replace(ids=ids) for piece, ids in zip(pieces, source, strict=True)]
 
-    def _small(self, line):
-        return self.options.casing.small(line) if self.options.casing else (line, None)
+    def _usual(self, line):
+        return self.options.usual_form.of(line) if self.options.usual_form else (line, None)
 
     def _terms(self, texts):
         """Returns the translations of the terms of texts, each once."""
@@ -323,7 +325,7 @@ class Translator:
 
     def _fits(self, text):
         language, context, tags, own = self.divided(text)
-        text = language + joined(context, tags + self._small(own)[0])
+        text = language + joined(context, tags + self._usual(own)[0])
         return len(self.tokenizer.source.encode([text])[0]) <= self.options.max_input_tokens
 
     def _search(self, batch, n_best):

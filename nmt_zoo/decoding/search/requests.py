@@ -18,10 +18,10 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
 from nmt_zoo.decoding.search.phrases import has_phrase
 from nmt_zoo.decoding.search.rules import rules_of
 from nmt_zoo.decoding.search.types import SearchOptions
-from nmt_zoo.decoding.text.casing import Casing
 from nmt_zoo.decoding.text.glossary import Glossary
 from nmt_zoo.decoding.text.kept_parts import KeptParts, can_keep
 from nmt_zoo.decoding.text.training_text import TrainingText
+from nmt_zoo.decoding.text.usual_form import UsualForm
 
 _SHAPE, _WORDS = "Length and repetition", "Words of translations"
 _DRAWS, _SHORTLIST = "Random translations, minimum Bayes risk", "Shortlist"
@@ -161,8 +161,8 @@ OPTIONS = (
 )
 FILES = ("prefix", "required", "glossary", "banned")  # Options that name a file of text.
 # Texts of the user are looked for in lines or translations, or put there, as they are.
-_NOT_IN_SMALL_LETTERS = ("prefix", "required", "banned")
-_NOT_WITH_COPIES = ("keep", *_NOT_IN_SMALL_LETTERS)
+_NOT_IN_USUAL_FORM = ("prefix", "required", "banned")
+_NOT_WITH_COPIES = ("keep", *_NOT_IN_USUAL_FORM)
 
 
 def check_requests(given: dict[str, Any], *, beam_size: int, n_best: int) -> None:
@@ -235,8 +235,10 @@ def translator_options(
         options["keep"] = KeptParts(given["keep"], tokenizer)
     elif copies_unknown(given, directories) and can_keep(tokenizer):
         options["keep"] = KeptParts("", tokenizer)
-    if not any(map(given.get, _NOT_IN_SMALL_LETTERS)):
-        options["casing"] = Casing(tokenizer.source)
+    if not any(map(given.get, _NOT_IN_USUAL_FORM)):
+        options["usual_form"] = UsualForm(
+            tokenizer.source, training_text.stop if training_text else ""
+        )
     vocabulary, banned = tokenizer.target, []
     if given.get("rules"):
         options["rules"] = rules_of(given["rules"], vocabulary)

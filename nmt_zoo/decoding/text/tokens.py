@@ -18,7 +18,7 @@ def tokens_of(tokenizer: Tokenizer, line: str, translation: Translation) -> tupl
     capitals, they are those that the model has read and written.
     """
     source, target = tokenizer.source, tokenizer.target
-    line, text = translation.small or (line, translation.text)
+    line, text = translation.usual or (line, translation.text)
     ids = [i for i in translation.ids if i != EOS_ID]
     pieces = [piece_text(piece, target.style) for piece in target.pieces(ids)]
     (source_ids,), (numbers,) = source.encode([line]), source.word_numbers([line])

@@ -16,8 +16,11 @@ from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.text_form import normalised
 from nmt_zoo.decoding.text.splitting import sentences
 
+PERIODS = ".。।።"  # Full stops.
+_END = re.compile(r"(?<=\S)[!?…！？؟" + PERIODS + "]$")  # Of a sentence.
 _SAMPLE = 100_000  # Most lines whose sentences are looked at.
 _COMMON = 0.01  # Share of training lines from which lines of so many sentences are usual.
+_NEARLY_ALL = 0.9
 # A word that begins and ends with marks, such as <formal>, [x] or __y__.
 _TAG = re.compile(r"[^\w\s][^\s]*\w[^\s]*[^\w\s]|_\S*\w\S*_")
 
@@ -36,23 +39,30 @@ class TrainingText:
     example: str = ""  # Its first line of a usual length, with which a model can be tried.
     # Words in brackets or other marks before 1% of the lines or more, such as <formal>.
     tags: tuple[str, ...] = ()
+    # The full stop that ends lines, if at least 90% of them end a sentence; else "".
+    stop: str = ""
 
     @classmethod
     def of(cls, lines: Sequence[str]) -> "TrainingText":
         """Reads a text once: all characters, and the sentences of at most `_SAMPLE` lines."""
         every = -(-len(lines) // _SAMPLE)
         characters, counts, tags, example = set(), [1], collections.Counter(), ""
+        ends = collections.Counter()
         with Progress("looking at the training text", len(lines), "lines") as progress:
             for number, line in enumerate(map(normalised, lines)):
                 characters.update(line)
                 if line and number % every == 0:
                     counts.append(len(sentences(line)))
                     tags[line.split(" ", 1)[0]] += 1
+                    ends.update(_END.findall(line))
                     example = example or line * (20 <= len(line) <= 80)
                 progress.update(1)
         usual = sorted(counts, reverse=True)[math.ceil(_COMMON * len(counts)) - 1]
         common = [t for t, n in tags.items() if n >= _COMMON * len(counts) and _TAG.fullmatch(t)]
-        return cls("".join(sorted(characters - {" "})), usual, example, tuple(sorted(common)))
+        stop = max(PERIODS, key=ends.__getitem__)
+        if not 0 < _NEARLY_ALL * (len(counts) - 1) <= ends.total() or not ends[stop]:
+            stop = ""
+        return cls("".join(sorted(characters - {" "})), usual, example, tuple(sorted(common)), stop)
 
     @classmethod
     def read(cls, path: Path) -> "TrainingText | None":
@@ -61,9 +71,9 @@ class TrainingText:
             return None
         try:
             record = cls(**json.loads(read_bytes(path)))
-            *facts, tags = dataclasses.astuple(record)
+            *facts, tags, stop = dataclasses.astuple(record)
             are_tags = isinstance(tags, list | tuple) and all(isinstance(t, str) for t in tags)
-            if [*map(type, facts)] != [str, int, str] or not are_tags:
+            if [*map(type, [*facts, stop])] != [str, int, str, str] or not are_tags:
                 raise ValueError
             record = dataclasses.replace(record, tags=tuple(tags))
         except (ValueError, TypeError, RecursionError):
@@ -83,6 +93,7 @@ class TrainingText:
             most_sentences=max(self.most_sentences, other.most_sentences),
             example=self.example,
             tags=tuple(sorted({*self.tags, *other.tags})),
+            stop=self.stop if self.stop == other.stop else "",
         )
 
     def unlike(self, line: str, translation: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ import tensorflow as tf
 from nmt_zoo import models
 from nmt_zoo.decoding.confidence import Abstaining, ConfidenceScorer
 from nmt_zoo.decoding.scoring import make_scorer
-from nmt_zoo.decoding.text.casing import Casing, in_capitals
+from nmt_zoo.decoding.text.usual_form import UsualForm, in_capitals
 from nmt_zoo.decoding.translator import EMPTY, UNSURE, Translator
 from nmt_zoo.models.base import shift_right
 from nmt_zoo.training.validation.temperature import calibration_error, temperature_choice
@@ -58,16 +58,16 @@ def test_tokens_make_words_and_words_make_the_sentence(model, words):
 
 
 def test_lines_in_capitals_are_translated_and_sure_as_in_small_letters(model, words):
-    casing = Casing(words.source)
+    usual_form = UsualForm(words.source)
     lines = [line.upper() for line in LINES]
-    small = [casing.small(line)[0] for line in lines]
+    small = [usual_form.of(line)[0] for line in lines]
     assert sum(a != b for a, b in zip(lines, small, strict=True)) >= 3
     scorer, translator = ConfidenceScorer(model, words, 1.0, 100), Translator.of
-    found = [x for x, *_ in translator(model, words, casing=casing).translate(lines)]
+    found = [x for x, *_ in translator(model, words, usual_form=usual_form).translate(lines)]
     expected = [x for x, *_ in translator(model, words).translate(small)]
     for line, a, b in zip(lines, found, expected, strict=True):
-        assert a.text == (b.text if a.small is None else in_capitals(b.text))
-        assert a.small is None or a.small == (casing.small(line)[0], b.text)
+        assert a.text == (b.text if a.usual is None else in_capitals(b.text))
+        assert a.usual is None or a.usual == (usual_form.of(line)[0], b.text)
     for a, b in zip(scorer(lines, found), scorer(small, expected), strict=True):
         assert a.words == pytest.approx(b.words, abs=1e-3)
 

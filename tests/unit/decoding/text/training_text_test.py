@@ -50,6 +50,20 @@ def test_capitals_are_said_where_training_has_none():
     assert LOWER.unlike(line, "") == (SMALL_LETTERS, "T") and kind(line.lower(), text=LOWER) == ""
 
 
+@pytest.mark.parametrize(
+    ("ends", "stop"),
+    [
+        ("........!?", "."),
+        ("........  ", ""),
+        ("。。。。。。。。。.", "。"),
+        ("?" * 10, ""),
+        ("", ""),
+    ],
+)
+def test_the_stop_of_nearly_all_lines_is_recorded(ends, stop):
+    assert TrainingText.of([f"The dog runs{end}" for end in ends]).stop == stop
+
+
 def test_a_record_is_the_same_after_reading_and_damage_is_an_error(tmp_path):
     path = tmp_path / "training_text.json"
     assert TrainingText.read(path) is None

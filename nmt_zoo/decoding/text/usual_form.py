@@ -1,15 +1,18 @@
-"""Lines in capitals, and lines of which every word begins with one, in small letters and back."""
+"""Lines in capitals, or without a stop, in the usual form of a training text, and back."""
 
 import re
 from collections.abc import Callable
 
 from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID, Vocabulary
 from nmt_zoo.decoding.text.kept_parts import TECHNICAL
+from nmt_zoo.decoding.text.training_text import PERIODS
 
 _WORDS = re.compile(rf"({TECHNICAL})|[^\W\d_][\w'’]*")
 # Such a line has more tokens than in small letters, unless training has shown its words to a model.
 _MORE_TOKENS = 1.2
 _UNKNOWN_COST = 2  # Tokens.
+_WORD_AT_END = re.compile(r"[\w)\]\"'”’»]$")
+_STOP = re.compile(rf"(?<=\S)[{PERIODS}]$")
 
 Form = Callable[[str], str]
 
@@ -24,21 +27,32 @@ def in_first_capitals(line: str) -> str:
     return _words_as(lambda word: word[0].upper() + word[1:], line)
 
 
-class Casing:
-    """Puts lines into the small letters that a model knows from its training text.
+class UsualForm:
+    """Puts lines into the form that a model knows from its training text.
 
-    `vocabulary` is that of the source; it tells what the model knows.
+    Lines in capitals, and lines of which every word begins with one, are put into small letters. A
+    line that ends in a word gets the final stop that nearly all lines of the training text have.
+
+    Args:
+        vocabulary: of the source; it tells which words the model knows.
+        stop: see `TrainingText.stop`; "": lines without a stop stay as they are.
     """
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
+    def __init__(self, vocabulary: Vocabulary, stop: str = "") -> None:
+        self._vocabulary, self._stop = vocabulary, stop
 
-    def small(self, line: str) -> tuple[str, Form | None]:
-        """Returns (line in small letters, what gives its translation the capitals of the line).
+    def of(self, line: str) -> tuple[str, Form | None]:
+        """Returns (line in its usual form, what gives its translation the form of the line).
 
-        The first word keeps its capital if the model knows it so. A line of another form, or one
-        that the model knows as it is, is returned as it is, with None.
+        A line that the model knows as it is is returned as it is, with None.
         """
+        usual, form = self._small(line)
+        if not (self._stop and _WORD_AT_END.search(usual)):
+            return usual, form
+        return usual + self._stop, lambda text: (form or str)(_STOP.sub("", text))
+
+    def _small(self, line):
+        """As `of`, for capitals. The first word keeps its capital if the model knows it so."""
         matches = [match for match in _WORDS.finditer(line) if not match[1]]
         words = [match[0] for match in matches]
         if len(words) > 1 and all(map(str.isupper, words)):
