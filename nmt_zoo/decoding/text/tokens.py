@@ -14,8 +14,8 @@ Tokens = tuple[Sequence[int], Sequence[int]]  # Ids with `</s>`, and the number 
 def tokens_of(tokenizer: Tokenizer, line: str, translation: Translation) -> tuple[Tokens, Tokens]:
     """Returns the `Tokens` of a line and of its translation.
 
-    If the translation is joined from pieces, so is the line: both then count words. Of a line in
-    capitals, they are those that the model has read and written.
+    If the translation is joined from pieces, so is the line: both then count words. Of a line that
+    was put into its usual form, they are those that the model has read and written.
     """
     source, target = tokenizer.source, tokenizer.target
     line, text = translation.usual or (line, translation.text)
