@@ -17,7 +17,8 @@ from nmt_zoo.data_pipeline.text_form import normalised
 from nmt_zoo.decoding.text.splitting import sentences
 
 PERIODS = ".。।።"  # Full stops.
-_END = re.compile(r"(?<=\S)[!?…！？؟" + PERIODS + "]$")  # Of a sentence.
+CLOSING = ")\\]\"'”’»」"  # Marks that may follow them.
+_END = re.compile(rf"(?<=\S)([!?…！？؟{PERIODS}])[{CLOSING}]*$")  # Of a sentence.
 _SAMPLE = 100_000  # Most lines whose sentences are looked at.
 _COMMON = 0.01  # Share of training lines from which lines of so many sentences are usual.
 _NEARLY_ALL = 0.9

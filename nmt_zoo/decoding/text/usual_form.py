@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID, Vocabulary
 from nmt_zoo.decoding.text.kept_parts import TECHNICAL
-from nmt_zoo.decoding.text.training_text import PERIODS
+from nmt_zoo.decoding.text.training_text import CLOSING, PERIODS
 
 _WORDS = re.compile(rf"({TECHNICAL})|[^\W\d_][\w'’]*")
 # Such a line has more tokens than in small letters, unless training has shown its words to a model.
 _MORE_TOKENS = 1.2
 _UNKNOWN_COST = 2  # Tokens.
-_WORD_AT_END = re.compile(r"[\w)\]\"'”’»]$")
+_WORD_AT_END = re.compile(rf"\w[{CLOSING}]*$")
 _STOP = re.compile(rf"(?<=\S)[{PERIODS}]$")
 
 Form = Callable[[str], str]

@@ -46,6 +46,7 @@ def test_a_model_that_knows_capitals_gets_them():
         ("THE CATS (two)", "THE CATS (two).", "die Katzen (zwei)", "die Katzen (zwei)"),
         ("THE CATS", "the cats.", "die Katzen.", "DIE KATZEN"),
         ("the dog sees?", "the dog sees?", "", ""),
+        ("the (dog sees.)", "the (dog sees.)", "", ""),
         ("the dog sees .", "the dog sees .", "", ""),
         ("", "", "", ""),
     ],
