@@ -111,7 +111,13 @@ TUTORIALS = {
         "keras.io, KerasHub",
         "keras_hub.md",
         "transformers.py:KerasHub",
-        (RMSPROP, "--num_pieces=15000", "--max_epochs=1", "--eval_every_steps=1302"),
+        (
+            RMSPROP,
+            "--num_pieces=15000",
+            "--noise=none",
+            "--max_epochs=1",
+            "--eval_every_steps=1302",
+        ),
         of_positions(40),
         "0.804 / 0.866",
     ),
@@ -119,7 +125,7 @@ TUTORIALS = {
         "keras.io, characters",
         "keras_characters.md",
         "recurrent.py:Characters",
-        (RMSPROP, "--num_pieces=335", "--max_epochs=100", "--eval_every_steps=625"),
+        (RMSPROP, "--num_pieces=335", "--noise=none", "--max_epochs=100", "--eval_every_steps=625"),
         of_positions(),
         "(0.436 / 0.876 in French)",
         is_divided=False,
@@ -232,15 +238,15 @@ def record_of(name: str, data_dir: str, runs: str) -> dict[str, Any]:
 
 def table(page: str = "") -> list[str]:
     """Returns the lines of the table of a page, or of index.md, from docs/results/tutorials."""
-    rows = [("tutorial", "parameters", "updates", "its loss / accuracy", "here", "BLEU", "chrF")]
-    rows[0] += ("BLEU, new lines", "BLEU, honest split")
+    rows = [("tutorial", "parameters", "updates", "minutes", "its loss / accuracy", "here")]
+    rows[0] += ("BLEU", "chrF", "BLEU, new lines", "BLEU, honest split")
     rows.append(("---",) * len(rows[0]))
     for name, tutorial in TUTORIALS.items():
         if page not in ("", tutorial.page):
             continue
         title = tutorial.title if page else f"[{tutorial.title}]({tutorial.page})"
         path, honest = (RESULTS / f"{x}.json" for x in (name, f"{name}_honest"))
-        cells = ("", "", tutorial.printed, "not run", "", "", "", "")
+        cells = ("", "", "", tutorial.printed, "not run", "", "", "", "")
         if path.exists():
             other = "not run" if tutorial.is_divided else "-"
             if honest.exists():
@@ -254,7 +260,8 @@ def _cells(tutorial, record, other):
     here = "-"
     if "measured" in record:
         here = "{loss:.3f} / {accuracy:.3f}".format(**record["measured"])
-    sizes = f"{record['parameters']:,}", f"{record['training']['steps']:,}"
+    made = record["training"]
+    sizes = f"{record['parameters']:,}", f"{made['steps']:,}", f"{made['minutes']:.1f}"
     figures = (record["bleu"], record["chrf"], record["new_lines"]["bleu"])
     return (*sizes, tutorial.printed, here, *(f"{figure:.2f}" for figure in figures), other)
 
