@@ -95,7 +95,7 @@ TUTORIALS = {
         "tensorflow.org, Transformer",
         "tensorflow_transformer.md",
         "transformers.py:TensorFlowOrg",
-        ("--num_pieces=7500", "--noise=none", "--max_epochs=20", "--eval_every_steps=1302"),
+        ("--num_pieces=7500", "--noise=none", "--max_steps=16200", "--eval_every_steps=1302"),
         of_tokens,
         "(2.11 / 0.636 on TED)",
     ),
