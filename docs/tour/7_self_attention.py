@@ -114,7 +114,7 @@ from nmt_zoo.models.layers.attention import MultiHeadAttention
 from nmt_zoo.models.layers.masks import causal_mask
 
 print(np.array(causal_mask(5))[0, 0].astype(int))
-print(inspect.getsource(MultiHeadAttention.attend))
+print(inspect.getsource(MultiHeadAttention.call))
 
 # %% [markdown]
 # ## Exercises
