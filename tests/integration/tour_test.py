@@ -44,6 +44,17 @@ def test_a_page_runs(page, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_imports_and_shows_the_code_of_exists(page):
+    names = {}
+    for node in ast.walk(ast.parse(page.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            exec(ast.unparse(node), names)
+        elif isinstance(node, ast.Attribute):
+            value = names.get(getattr(node.value, "id", ""))
+            assert not isinstance(value, type) or hasattr(value, node.attr)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_notebook_has_the_cells_of_its_page_and_no_output_that_varies(page):
     text = page.with_suffix(".ipynb").read_text(encoding="utf-8")
     assert len(text.encode()) < 300_000
