@@ -34,6 +34,11 @@ from nmt_zoo.models.layers.masks import padding_mask
 from nmt_zoo.models.layers.recurrent import CELLS, BidirectionalLayer, RecurrentLayer
 from nmt_zoo.models.layers.recurrent_decoder import RecurrentDecoder
 
+_STARTS = {
+    "uniform": partial(keras.initializers.RandomUniform, -0.1, 0.1),
+    "normal": partial(keras.initializers.RandomNormal, stddev=1.0),
+}
+
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class RecurrentTranslationModel(Composite, TranslationModel):
@@ -77,6 +82,8 @@ class RecurrentTranslationModel(Composite, TranslationModel):
         embedding_dropout: on the embeddings of both sides, in [0, 1).
         dropout: after every layer of the encoder and between the layers of the decoder, in [0, 1).
         output_dropout: on the decoder's outputs, including outputs that are fed back, in [0, 1).
+        embedding_start: first embeddings: "uniform" between -0.1 and 0.1, or "normal" with a spread
+            of 1, as those of PyTorch.
         forget_bias: initial bias of the forget gates of "lstm".
     Example:
         >>> model = RecurrentTranslationModel(100, 90, embedding_width=8, encoder_units=8,
@@ -119,6 +126,7 @@ class RecurrentTranslationModel(Composite, TranslationModel):
         dropout: float = 0.25,
         output_dropout: float = 0.25,
         forget_bias: float = 1.0,
+        embedding_start: str = "uniform",
         **kwargs: Any,
     ) -> None:
         super().__init__(source_vocab_size, target_vocab_size, **kwargs)
@@ -132,7 +140,7 @@ class RecurrentTranslationModel(Composite, TranslationModel):
             Embedding(
                 size,
                 embedding_width,
-                embeddings_initializer=keras.initializers.RandomUniform(-0.1, 0.1),
+                embeddings_initializer=_STARTS[embedding_start](),
                 name=f"{side}_embedding",
                 dtype=policy,
             )
@@ -369,6 +377,7 @@ def _check_settings(settings):
             "score": ("none", *SCORES),
             "initial_state": ("zero", "final", "projected", "projected_tanh"),
             "combine": ("tanh", "sum"),
+            "embedding_start": tuple(_STARTS),
         },
     )
     require_layers(settings)
