@@ -128,7 +128,7 @@ def train_tokenizer(
             SentencePiece model to use instead of learning one.
         form: the form of the text, from `text_form.FORMS`.
 
-    Raises UserError: the vocabulary cannot be made.
+    Raises UserError: the kind is unknown, or the vocabulary cannot be made.
     """
     if kind == "bpe":
         if vocab_file:
@@ -145,10 +145,12 @@ def train_tokenizer(
         if split := [n for n, side in zip(SIDES, sides, strict=True) if side.style == JOINER]:
             print(f"{' and '.join(split)}: marks are split from words, and joined again")
         return Tokenizer(kind, *sides)
-    if not vocab_file:
-        raise UserError("--tokenizer=pretokenized needs --vocab_file, a list of pieces")
-    both = PieceVocabulary.from_pieces(vocab_file, form)
-    return Tokenizer(kind, both, both)
+    if kind == "pretokenized":
+        if not vocab_file:
+            raise UserError("--tokenizer=pretokenized needs --vocab_file, a list of pieces")
+        both = PieceVocabulary.from_pieces(vocab_file, form)
+        return Tokenizer(kind, both, both)
+    raise UserError(f"unknown tokenizer {kind!r}; expected one of {', '.join(KINDS)}")
 
 
 def sample_lines(

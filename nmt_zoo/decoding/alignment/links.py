@@ -210,6 +210,7 @@ def symmetrise(forward: Iterable[Link], reverse: Iterable[Link], method: str) ->
       that aligns a word that has no link yet; final-and: only links between two such words.
 
     All links are (source position, target position), those of `reverse` too; the result is sorted.
+    Raises ValueError if the method is unknown.
 
     Example:
         >>> symmetrise([(0, 0), (1, 0)], [(0, 0), (1, 1)], "intersection")
@@ -220,6 +221,8 @@ def symmetrise(forward: Iterable[Link], reverse: Iterable[Link], method: str) ->
         return sorted(forward & reverse)
     if method == "union":
         return sorted(forward | reverse)
+    if method not in SYMMETRISATIONS:
+        raise ValueError(f"unknown method {method!r}; expected one of {', '.join(SYMMETRISATIONS)}")
     links = forward & reverse
     if forward == reverse:
         return sorted(links)

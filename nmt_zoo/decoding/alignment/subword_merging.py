@@ -101,8 +101,12 @@ def merge_words(
     `weights` `[..., T, S]` are of any floating dtype; row t is the attention of target piece t. For
     self-attention, `source_pieces` are the pieces that are attended to. Returns weights
     `[..., T', S']`, the source words and the target words. Words have no subword markers, and byte
-    pieces are decoded if they are valid UTF-8.
+    pieces are decoded if they are valid UTF-8. Raises ValueError if sizes do not fit the pieces.
     """
+    weights = np.asarray(weights)
+    sizes = (len(target_pieces), len(source_pieces))
+    if weights.shape[-2:] != sizes:
+        raise ValueError(f"weights of shape {weights.shape} do not end in [T, S] = {list(sizes)}")
     numbers, words = zip(*map(words_of, (source_pieces, target_pieces)), strict=True)
     return word_weights(weights, *numbers), *words
 

@@ -79,6 +79,8 @@ def test_growing_goes_on_from_what_was_added():
 )
 def test_links_are_added_by_the_rules_of_the_method(forward, reverse, method, links):
     assert symmetrise(forward, reverse, method) == links
+    with pytest.raises(ValueError, match=r"'grow'.*intersection, union, grow-diag"):
+        symmetrise(forward, reverse, "grow")
 
 
 def test_gold_has_sure_and_possible_links(tmp_path):
