@@ -54,9 +54,7 @@ class LineOptions(NamedTuple):
     # For each line `(prefix, phrases)`: text with which its translation begins, and a list of
     # phrases that it contains; None: there are no such constraints.
     constraints: Sequence[tuple[str, list[str]]] | None = None
-    usual_form: UsualForm | None = (
-        None  # Of lines in capitals or without a stop; None: as they are.
-    )
+    usual_form: UsualForm | None = None  # Of lines to translate; None: they stay as they are.
     glossary: Glossary | None = None  # Terms whose translations are required.
     keep: KeptParts | None = None  # Parts of lines that are not translated.
     # Sentences before each line of a text of several lines with which it is translated, see
