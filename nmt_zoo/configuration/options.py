@@ -232,6 +232,13 @@ _BATCHES = [
 ]
 _RATE = [
     Option(
+        "optimizer",
+        "adam",
+        "What changes the weights. muon: matrices but for embeddings by Muon, at the same learning "
+        "rate, all else by Adam.",
+        choices=("adam", "muon"),
+    ),
+    Option(
         "adam_beta_2",
         0.98,
         "Decay of Adam's average of squared gradients.",

@@ -1,5 +1,6 @@
 """Adam, and the learning rate over time."""
 
+import collections
 import math
 from typing import Any
 
@@ -103,6 +104,7 @@ def adam(
     schedule: str = "inverse_sqrt",
     beta_2: float = 0.98,
     weight_decay: float = 0.0,
+    muon: bool = False,
     kind: type | None = None,
     **of_schedule: Any,
 ) -> keras.optimizers.Optimizer:
@@ -115,6 +117,7 @@ def adam(
         beta_2: decay of the second moment; 0.999 in Kingma and Ba 2015.
         weight_decay: AdamW, Loshchilov and Hutter 2019: every update subtracts the learning rate
             times this share from all weights but biases and the weights of layer normalisation.
+        muon: whether Muon updates the matrices, see `FusedAdam`.
         kind: class of the optimizer; `FusedAdam` if None.
         **of_schedule: more arguments of the schedule.
     """
@@ -122,6 +125,7 @@ def adam(
     decay = weight_decay or None
     kind = kind or FusedAdam
     optimizer = kind(rate, beta_1=0.9, beta_2=beta_2, epsilon=1e-9, weight_decay=decay)
+    optimizer.muon = muon
     if decay:
         optimizer.exclude_from_weight_decay(var_names=[r"(bias|gamma|beta)(:0)?$"])
     if isinstance(rate, Plateau):
@@ -129,26 +133,74 @@ def adam(
     return optimizer
 
 
+# Of the quintic iteration that brings all singular values near 1, and how often it is made; Jordan
+# et al. 2024, https://kellerjordan.github.io/posts/muon.
+_QUINTIC, _ITERATIONS = (3.4445, -4.7750, 2.0315), 5
+# Momentum of Muon; and the size of its steps as that of Adam's, Liu et al. 2025, equation 4
+# (arXiv 2502.16982), so that both take the same learning rate.
+_MOMENTUM, _AS_ADAM = 0.95, 0.2
+
+
 class FusedAdam(keras.optimizers.Adam):
-    """Adam of Keras, without `amsgrad`, in one pass over each variable instead of a dozen."""
+    """Adam of Keras, without `amsgrad`, in one pass over each variable instead of a dozen.
+
+    If `muon`, matrices but for embeddings are updated by Muon, Jordan et al. 2024, instead: along
+    the orthogonal matrix that is nearest to their momentum, so that all directions of a layer
+    learn at the same speed.
+    """
+
+    muon = False
 
     def _backend_update_step(self, gradients, variables, learning_rate):
         """Updates variables and their moments; what is the same for all is computed once."""
-        step = tf.cast(self.iterations + 1, tf.float32)
+        rate, step = tf.cast(learning_rate, tf.float32), tf.cast(self.iterations + 1, tf.float32)
         common = {
             "beta1_power": self.beta_1**step,
             "beta2_power": self.beta_2**step,
-            "lr": tf.cast(learning_rate, tf.float32),
+            "lr": rate,
             "beta1": tf.constant(self.beta_1),
             "beta2": tf.constant(self.beta_2),
             "epsilon": tf.constant(self.epsilon),
         }
+        matrices = collections.defaultdict(list)  # Those of one shape are updated together.
         for gradient, variable in zip(gradients, variables, strict=True):
             index = self._get_variable_index(variable)
+            momentum = self._momentums[index].value.handle
+            if self.muon and len(variable.shape) == 2 and "embedding" not in variable.path:
+                shape = tuple(sorted(variable.shape))
+                matrices[shape].append((gradient, momentum, variable))
+                continue
             tf.raw_ops.ResourceApplyAdam(
                 var=variable.handle,
-                m=self._momentums[index].value.handle,
+                m=momentum,
                 v=self._velocities[index].value.handle,
                 grad=gradient,
                 **common,
             )
+        for (_, longer), group in matrices.items():
+            _update_matrices(group, rate * _AS_ADAM * math.sqrt(longer))
+
+
+def _update_matrices(group, rate):
+    """Updates matrices of one shape, some perhaps transposed, by Muon.
+
+    `group` has (gradient, handle of the momentum, variable) of each.
+    """
+    flat, directions = [], []
+    for gradient, handle, variable in group:
+        momentum = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
+        momentum = _MOMENTUM * momentum + gradient
+        tf.raw_ops.AssignVariableOp(resource=handle, value=momentum)
+        flat.append(variable.shape[0] <= variable.shape[1])
+        direction = gradient + _MOMENTUM * momentum  # Nesterov's.
+        directions.append(direction if flat[-1] else tf.transpose(direction))
+    x = tf.stack(directions)
+    x = tf.cast(x / (tf.norm(x, axis=(1, 2), keepdims=True) + 1e-7), tf.bfloat16)
+    a, b, c = _QUINTIC
+    for _ in range(_ITERATIONS):
+        square = tf.matmul(x, x, transpose_b=True)
+        x = a * x + tf.matmul(b * square + c * tf.matmul(square, square), x)
+    steps = tf.unstack(tf.cast(x, tf.float32) * rate)
+    for (_, _, variable), step, is_flat in zip(group, steps, flat, strict=True):
+        step = step if is_flat else tf.transpose(step)
+        tf.raw_ops.AssignSubVariableOp(resource=variable.handle, value=step)

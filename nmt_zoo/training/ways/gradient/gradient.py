@@ -53,7 +53,7 @@ class Gradient(WayOfTraining):
     name = "gradient"
     options = (
         *("max_sentences_per_batch", "accumulate_steps", "pad_to_bucket", "precision"),
-        *("jit_compile", "ema_decay", "adam_beta_2", "weight_decay", "clip_norm"),
+        *("jit_compile", "ema_decay", "optimizer", "adam_beta_2", "weight_decay", "clip_norm"),
         *("learning_rate", "warmup_steps", "schedule", "decay_steps", "plateau_patience"),
         *("loss_average", "label_smoothing", "smoothing_over", "l2", "bpe_dropout"),
         *("token_dropout", "context_sentences", "noise"),
@@ -111,6 +111,7 @@ class Gradient(WayOfTraining):
         names = ("learning_rate", "warmup_steps", "schedule", "weight_decay")
         optimizer = adam(
             **{name: options[name] for name in names},
+            muon=options["optimizer"] == "muon",
             kind=run.devices.make_adam,
             beta_2=options["adam_beta_2"],
             **of_schedule,

@@ -158,6 +158,34 @@ def test_fused_adam_makes_the_steps_of_adam():
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
+def test_muon_turns_matrices_by_orthogonal_steps_and_leaves_all_else_to_adam():
+    """A step has the singular vectors of the momentum, and singular values near 1."""
+    shapes = {"tall": (6, 4), "wide": (4, 6), "square": (5, 5), "embeddings": (6, 4), "bias": (6,)}
+    rng = np.random.default_rng(1)
+    gradients = [{n: rng.normal(size=s) for n, s in shapes.items()} for _ in range(2)]
+    of_adam = {"learning_rate": 0.1, "warmup_steps": 1, "schedule": "constant"}
+    ends, last_steps = [], {}
+    for muon in (False, True):
+        optimizer = adam(**of_adam, muon=muon)
+        weights = {n: keras.Variable(np.ones(s, np.float32), name=n) for n, s in shapes.items()}
+        optimizer.build(list(weights.values()))
+        for of_step in gradients:
+            before = {n: w.numpy() for n, w in weights.items()}
+            of_step = [tf.constant(g, tf.float32) for g in of_step.values()]
+            optimizer.apply(of_step, list(weights.values()))
+        ends.append({n: w.numpy() for n, w in weights.items()})
+        last_steps = {n: ends[-1][n] - before[n] for n in shapes}
+    for name in ("embeddings", "bias"):
+        np.testing.assert_array_equal(ends[0][name], ends[1][name])
+    for name in ("tall", "wide", "square"):
+        first, second = (of_step[name] for of_step in gradients)
+        left, _, right = np.linalg.svd(second + 0.95 * (second + 0.95 * first), False)
+        size = 0.1 * 0.2 * np.sqrt(max(shapes[name]))
+        turned = left.T @ last_steps[name] @ right.T / -size
+        np.testing.assert_allclose(turned, np.diag(np.diag(turned)), atol=0.05)
+        assert 0.6 < np.diag(turned).min() <= np.diag(turned).max() < 1.3
+
+
 @pytest.mark.parametrize("loss_average", ["tokens", "sentences"])
 def test_batches_of_one_update_count_as_one_large_batch(loss_average):
     update = create_update(clip_norm=0.25, loss_average=loss_average)
@@ -233,6 +261,7 @@ def test_an_update_is_made_with_the_options_of_its_run(tmp_path):
     given = {"label_smoothing": 0.21, "clip_norm": 0.22, "ema_decay": 0.23}
     given |= {"token_dropout": 0.25, "guide_weight": 0.27}
     given |= {"teacher": str(tmp_path / "teacher"), "teacher_weight": 0.28, "adam_beta_2": 0.29}
+    given |= {"optimizer": "muon"}
     given |= {"weight_decay": 0.3, "learning_rate": 0.31}
     given |= {"schedule": "plateau", "plateau_patience": 32}
     given |= {"warmup_steps": 34, "loss_average": "sentences"}
@@ -253,3 +282,4 @@ def test_an_update_is_made_with_the_options_of_its_run(tmp_path):
     }
     assert found == {name: options[name] for name in found}
     assert update.warmup_steps == 34
+    assert optimizer.muon
