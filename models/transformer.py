@@ -83,6 +83,8 @@ class Transformer(Composite, TranslationModel):
             "sequence" 0 0 1 1, "cycle" 0 1 0 1, "cycle_reversed" 0 1 1 0.
         distinct_layers: number of sets of weights in each stack, if layers are shared. With 1,
             all layers of a stack are the same (Dabre and Fujita 2019).
+        ssru: whether the decoder has an `SSRU` in the place of each self-attention (Kim et al.
+            2019). A step then costs the same at every position.
     Example:
         >>> model = Transformer(100, 100, num_encoder_layers=1, num_decoder_layers=1,
         ...                     width=16, num_heads=2, ffn_width=32)
@@ -120,6 +122,7 @@ class Transformer(Composite, TranslationModel):
         output_bias: bool = False,
         share_layers: str = "none",
         distinct_layers: int = 1,
+        ssru: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(source_vocab_size, target_vocab_size, **kwargs)
@@ -194,7 +197,7 @@ class Transformer(Composite, TranslationModel):
         if self.output_layer is None and not self.is_quantised:
             # Products of a few rows with a transposed matrix take up to 15 times as long.
             self.precomputed_output = Precomputed(self.output_weights()[0])
-        for layer in distinct(self.decoder.layers):
+        for layer in distinct(self.decoder.layers if not self.settings["ssru"] else ()):
             layer.self_attention.precompute()
 
     def output_weights(self) -> tuple[Tensor, Tensor | None]:
@@ -217,7 +220,10 @@ class Transformer(Composite, TranslationModel):
         return {"source_mask": source_mask, "cross_keys": keys, "cross_values": values}
 
     def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
-        """State: self-attention `keys`, `values`, `[B, H, t, d]` per layer; t grows from 0."""
+        """State: self-attention `keys`, `values`, `[B, H, t, d]` per layer; t grows from 0.
+
+        With SSRUs: `cells [B, D]` float32 per layer.
+        """
         return self.decoder.empty_caches(ops.shape(context["source_mask"])[0])
 
     def with_max_length(
@@ -228,8 +234,10 @@ class Transformer(Composite, TranslationModel):
         Moving the caches of all hypotheses would take most of a step's time. So each sentence keeps
         what all its K hypotheses ever added: `fixed`, keys `[B, H, d, max_length * K]` and values
         `[B, H, max_length * K, d]` of each layer. `slots [N, max_length]` int32 says which of the K
-        added the key of a position of a hypothesis; -1: none did.
+        added the key of a position of a hypothesis; -1: none did. SSRUs have no caches.
         """
+        if self.settings["ssru"]:
+            return state
         if "fixed" not in state:
             rows = ops.shape(state["keys"][0])[0]
             caches = self.decoder.empty_caches(rows // beam_size)
@@ -283,7 +291,7 @@ class Transformer(Composite, TranslationModel):
         _, self_maps, cross_maps = self._decode(target_in_ids, memory, source_mask, training=False)
         return {
             **{f"encoder/{i}/self": weights for i, weights in enumerate(encoder_maps)},
-            **{f"decoder/{i}/self": weights for i, weights in enumerate(self_maps)},
+            **{f"decoder/{i}/self": w for i, w in enumerate(self_maps) if w is not None},
             **{f"decoder/{i}/cross": weights for i, weights in enumerate(cross_maps)},
         }
 
@@ -303,8 +311,11 @@ class Transformer(Composite, TranslationModel):
         frame = f"{len(stack.layers)} × {name}"
         heads = (f"{heads} heads of {self.width // heads}",)
         masked = heads + ("no later words",) * (side == "target")
+        own = "Self-attention", "attention", masked
+        if settings["ssru"] and side == "target":
+            own = "Recurrence", "layer", ("SSRU: forgets, adds",)
         for title, kind, lines, sub_layer in (
-            ("Self-attention", "attention", masked, "self_attention"),
+            (*own, "self_attention"),
             ("Cross-attention", "attention", heads, "cross_attention"),
             ("Feed-forward", "layer", (settings["activation"],), "feed_forward"),
         ):

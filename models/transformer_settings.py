@@ -81,6 +81,7 @@ _DEFAULTS = {
     "output_bias": False,
     "share_layers": "none",
     "distinct_layers": 1,
+    "ssru": False,
 }
 
 

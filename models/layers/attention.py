@@ -247,10 +247,10 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
         from_past = causal_mask(ops.shape(x)[1])
         return super().call(x, x, from_past, training=training)
 
-    def empty_cache(self, batch_size: int | Tensor) -> Tensor:
-        """Makes the cache of the keys, or of the values, of no position: `[B, H, 0, d]`."""
+    def empty_state(self, batch_size: int | Tensor) -> dict[str, Tensor]:
+        """Makes the caches `keys` and `values` of no position: `[B, H, 0, d]`."""
         shape = (batch_size, self.num_heads, 0, self.width // self.num_heads)
-        return ops.zeros(shape, self.compute_dtype)
+        return {name: ops.zeros(shape, self.compute_dtype) for name in ("keys", "values")}
 
     joined = None  # `Precomputed` kernel `[D, 3 D]` and bias `[3 D]` of queries, keys and values.
 

@@ -12,7 +12,7 @@ import keras
 from keras import ops
 
 from nmt_zoo.models.base import Tensor
-from nmt_zoo.models.layers.basic import Composite
+from nmt_zoo.models.layers.basic import Composite, Dense
 from nmt_zoo.models.layers.same_shape import add, multiply, where
 
 
@@ -346,3 +346,52 @@ class BidirectionalLayer(Composite):
             ops.concatenate([forward, ops.flip(backward, axis=1)], axis=-1),
             [ops.concatenate(ops.split(leaf, 2, axis=0), axis=-1) for leaf in state],
         )
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class SSRU(Composite):
+    """Simpler simple recurrent unit, in the place of masked self-attention (Kim et al. 2019).
+
+    The cell `c_t = f_t c_{t-1} + (1 - f_t) W x_t` forgets by `f_t = sigmoid(V x_t + b)`; the output
+    is `relu(c_t)`. The cell is the only state, so a step costs as much at the last position as at
+    the first. `call` takes whole sequences; `step` takes one position. Both give equal results.
+    Example:
+        >>> SSRU(width=8)(ops.ones((2, 3, 8)))[0].shape
+        TensorShape([2, 3, 8])
+    """
+
+    def __init__(self, width: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.width = width
+        self.forget = Dense(width, width, name="forget", dtype=self.dtype_policy)
+        self.value = Dense(width, width, use_bias=False, name="value", dtype=self.dtype_policy)
+
+    def call(self, x: Tensor, training: bool | None = None) -> tuple[Tensor, None]:
+        """`x [B, T, D]` -> `(output [B, T, D], None)`, because there are no attention weights."""
+        empty = self.empty_state(ops.shape(x)[0]).values()
+        cells, _ = scan_over_time(self._next, self._gates(x), list(empty))
+        return self._output(cells), None
+
+    def empty_state(self, batch_size: int | Tensor) -> dict[str, Tensor]:
+        """Makes the state before the first position: `cells [N, D]` float32."""
+        return {"cells": ops.zeros((batch_size, self.width), "float32")}
+
+    def step(
+        self, x: Tensor, cells: Tensor, place: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """`x [N, D]`, `cells [N, D]` of the last position -> `(output [N, D], cells [N, D])`."""
+        cells, _ = self._next(self._gates(x), [cells])
+        return self._output(cells), cells
+
+    def _gates(self, x):
+        """`[..., D]` -> `[..., 2 D]`: how much of the cell is kept, and what is added to it."""
+        kept = ops.sigmoid(ops.cast(self.forget(x), "float32"))
+        return ops.concatenate([kept, (1 - kept) * ops.cast(self.value(x), "float32")], axis=-1)
+
+    def _next(self, gates, state):
+        kept, added = ops.split(gates, 2, axis=-1)
+        cells = kept * state[0] + added
+        return cells, [cells]
+
+    def _output(self, cells):
+        return ops.cast(ops.relu(cells), self.compute_dtype)

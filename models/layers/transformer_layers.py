@@ -17,6 +17,7 @@ from nmt_zoo.models.base import Tensor
 from nmt_zoo.models.layers.attention import MaskedMultiHeadAttention, MultiHeadAttention
 from nmt_zoo.models.layers.basic import Composite, Dense, Dropout
 from nmt_zoo.models.layers.embeddings import SINUSOIDS, PositionalEncoding
+from nmt_zoo.models.layers.recurrent import SSRU
 from nmt_zoo.models.transformer_settings import layer_order
 
 
@@ -127,8 +128,10 @@ class TransformerLayer(Composite):
         heads = width, settings["num_heads"], settings["attention_dropout"]
         positions = settings["positions"], settings["max_distance"]
         common = {"scaled": settings["scale_scores"], "dtype": dtype}
-        self.self_attention = self.self_attention_class(
-            *heads, *positions, name="self_attention", **common
+        self.self_attention = (
+            SSRU(width, name="ssru", dtype=dtype)
+            if settings["ssru"] and self.self_attention_class is MaskedMultiHeadAttention
+            else self.self_attention_class(*heads, *positions, name="self_attention", **common)
         )
         if "cross_attention" in self.residuals:
             self.cross_attention = MultiHeadAttention(*heads, name="cross_attention", **common)
@@ -167,7 +170,7 @@ class EncoderLayer(TransformerLayer):
 
 
 class DecoderLayer(TransformerLayer):
-    """Masked self-attention, attention to the source, then feed-forward."""
+    """Masked self-attention, or an `SSRU`, attention to the source, then feed-forward."""
 
     self_attention_class = MaskedMultiHeadAttention
     residuals = ("self_attention", "cross_attention", "feed_forward")
@@ -178,7 +181,7 @@ class DecoderLayer(TransformerLayer):
         """Decodes whole target sequences.
 
         `x [B, T, D]`, `memory [B, S, D]` from the encoder, `source_mask [B, S]` bool ->
-        `(x [B, T, D], self weights [B, H, T, T], cross weights [B, H, T, S])`.
+        `(x [B, T, D], self weights [B, H, T, T] or None, cross weights [B, H, T, S])`.
         """
         visible = source_mask[:, None, None, :]  # [B, 1, 1, S]
         return self.through(
@@ -191,24 +194,22 @@ class DecoderLayer(TransformerLayer):
     def step(
         self,
         x: Tensor,
-        keys: Tensor,
-        values: Tensor,
+        state: Sequence[Tensor],
         cross_keys: Tensor,
         cross_values: Tensor,
         source_mask: Tensor,
         place: tuple[Tensor, Tensor] | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Decodes the target position after the t positions of the cache.
+    ) -> tuple[Tensor, ...]:
+        """Decodes the target position after the t positions of the state.
 
-        `x [N, D]`; `keys` and `values` of self-attention, and `place`, as in
-        `MaskedMultiHeadAttention.step`; `cross_keys`, `cross_values [B, H, S, d]`;
-        `source_mask [B, S]` bool ->
-        `(x [N, D], keys and values of t + 1 positions, cross weights [B, H, K, S])`.
+        `x [N, D]`; `state`, keys and values, and `place`, as in `MaskedMultiHeadAttention.step`, or
+        the cells of `SSRU.step`; `cross_keys`, `cross_values [B, H, S, d]`; `source_mask [B, S]`
+        bool -> `(x [N, D], state of t + 1 positions, cross weights [B, H, K, S])`.
         """
         from_source = source_mask[:, None, None, :]  # [B, 1, 1, S]
         return self.through(
             x,
-            lambda y: self.self_attention.step(y, keys, values, place),
+            lambda y: self.self_attention.step(y, *state, place),
             lambda y: self.cross_attention.step(y, cross_keys, cross_values, from_source),
         )
 
@@ -317,7 +318,8 @@ class Decoder(Stack):
         """Decodes whole target sequences.
 
         `x [B, T, D]`, `memory [B, S, D]`, `source_mask [B, S]` bool -> x, the weights of
-        self-attention `[B, H, T, T]` and those of cross-attention `[B, H, T, S]` of all layers.
+        self-attention `[B, H, T, T]`, None for an `SSRU`, and those of cross-attention
+        `[B, H, T, S]` of all layers.
         """
         return self.through(x, memory, source_mask, training=training)
 
@@ -329,11 +331,12 @@ class Decoder(Stack):
         return tuple([projected[layer][i] for layer in self.layers] for i in range(2))
 
     def empty_caches(self, batch_size: int | Tensor) -> dict[str, list[Tensor]]:
-        """Makes the caches `keys` and `values` of no position: `[B, H, 0, d]` for each layer."""
-        return {
-            name: [layer.self_attention.empty_cache(batch_size) for layer in self.layers]
-            for name in ("keys", "values")
-        }
+        """Makes the state of no position: `keys` and `values`, `[B, H, 0, d]`, or `cells [B, D]`.
+
+        Each is a list of one for each layer.
+        """
+        states = [layer.self_attention.empty_state(batch_size) for layer in self.layers]
+        return {name: [state[name] for state in states] for name in states[0]}
 
     def step(
         self,
@@ -350,9 +353,9 @@ class Decoder(Stack):
         `[B, H, K, S]`, of all layers.
         """
         results, (*projected, source_mask) = [], memory
-        by_layer = zip(self.layers, caches["keys"], caches["values"], *projected, strict=True)
-        for layer, *keys_and_values in by_layer:
-            x, *others = layer.step(x, *keys_and_values, source_mask, place)
+        states = zip(*caches.values(), strict=True)
+        for layer, state, *cross in zip(self.layers, states, *projected, strict=True):
+            x, *others = layer.step(x, state, *cross, source_mask, place)
             results.append(others)
-        keys, values, maps = map(list, zip(*results, strict=True))
-        return self.normalised(x), {"keys": keys, "values": values}, maps
+        *states, maps = map(list, zip(*results, strict=True))
+        return self.normalised(x), dict(zip(caches, states, strict=True)), maps

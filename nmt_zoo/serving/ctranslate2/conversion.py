@@ -80,11 +80,13 @@ def weights_in(directory: ModelDirectory) -> Weights:
             f"{directory.config_path}: {preset} has no setting {unknown[0]!r}; restore the file, "
             "or use the version of nmt_zoo that wrote it"
         )
-    if settings["positions"] not in POSITIONS or settings["scale_scores"] is not True:
+    names = ("positions", "scale_scores", "ssru")
+    positions, is_scaled, has_ssru = map(settings.get, names)
+    if positions not in POSITIONS or is_scaled is not True or has_ssru is not False:
+        shown = ", ".join(f"{name}={settings[name]}" for name in names)
         raise UserError(
-            f"{directory.path}: CTranslate2 has no model with positions={settings['positions']} "
-            f"and scale_scores={settings['scale_scores']}; use --engine=tensorflow of translate.py "
-            "and --format=savedmodel of export.py"
+            f"{directory.path}: CTranslate2 has no model with {shown}; use --engine=tensorflow of "
+            "translate.py and --format=savedmodel of export.py"
         )
     arrays = directory.finite_best().items()
     usual = {"layer": max(settings["num_decoder_layers"] - 1, 1), "head": "mean"}

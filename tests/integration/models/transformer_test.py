@@ -41,7 +41,9 @@ def plain_logits():
     return logits(create())
 
 
-@pytest.mark.parametrize("settings", [{"positions": "none"}, {"scale_scores": False}])
+@pytest.mark.parametrize(
+    "settings", [{"positions": "none"}, {"scale_scores": False}, {"ssru": True}]
+)
 def test_steps_equal_the_whole_pass(settings):
     model = create(**settings)
     whole = logits(model)

@@ -36,6 +36,7 @@ BLOCK = {
     "positions": "sinusoidal",
     "max_distance": 16,
     "scale_scores": True,
+    "ssru": False,
     "activation": "relu",
     "norm_epsilon": 1e-6,
 }
