@@ -1,0 +1,241 @@
+"""Trains for half an hour on lower-cased Multi30k, and tries one change of the recipe at a time.
+
+    python -m docs.studies.record record-1 record-2 record-3
+    python -m docs.studies.record muon lr6    # Trials: validation text alone.
+    python -m docs.studies.record             # The tables alone.
+
+docs/results/record/NAME.json has the figures of a run. The test text is translated by the records
+alone. Its BLEU is that of papers (lower case, tokens) if the package sacremoses is installed.
+"""
+
+import argparse
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nmt_zoo.common.files import read_lines, write_json, write_lines, write_text
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS, PAGE = ROOT / "docs/results/record", ROOT / "docs/studies/record.md"
+# Of every run, from the recipe of runs/multi30k.sh.
+FLAGS = ["--model=transformer_tiny", "--num_pieces=6000", "--set=positions=rotary"]
+FLAGS += ["--noise=none", "--schedule=cosine", "--patience=0", "--precision=bfloat16"]
+SHORT = {"max_steps": 2000, "warmup_steps": 600, "learning_rate": "3e-3", "bpe_dropout": 0}
+SHORT |= {"eval_every_steps": 1000, "intra_op_threads": 1, "average_checkpoints": 1}
+SHORT |= {"bleu_lines": 200}
+
+
+class Trial(NamedTuple):
+    """A change of the recipe, tried with few updates."""
+
+    change: str  # in words
+    flags: dict[str, Any] | None = None
+    code: str = ""  # name of a change in `CHANGES`
+
+
+MUON = {"optimizer": "muon"}
+TRIALS = {
+    "adam": Trial("Adam"),
+    "muon": Trial("Muon for matrices", MUON),
+    "lr6": Trial("Muon, twice the learning rate", {**MUON, "learning_rate": "6e-3"}),
+    "half": Trial(
+        "Muon, twice as many updates of half the tokens",
+        {
+            **{**MUON, "max_tokens_per_batch": 1024, "max_steps": 4000, "warmup_steps": 1000},
+            **{"learning_rate": "2e-3", "eval_every_steps": 2000},
+        },
+    ),
+    "squared": Trial("Muon, squared ReLU", MUON, "squared"),
+    "zero": Trial("Muon, sub-layers begin at 0", MUON, "zero"),
+    "norm": Trial("Muon, normalised queries and keys", {**MUON, "bleu_lines": 0}, "norm"),
+    "free": Trial("schedule-free AdamW at a constant rate", {"schedule": "constant"}, "free"),
+}
+
+
+def squared() -> None:
+    """Squares the ReLU of the feed-forward sub-layers (So et al. 2021)."""
+    from keras import ops
+
+    from nmt_zoo.models.layers import transformer_layers
+
+    transformer_layers.ACTIVATIONS["relu"] = lambda x: ops.square(ops.relu(x))
+
+
+def zero() -> None:
+    """Lets attention and feed-forward sub-layers return 0 at first."""
+    from nmt_zoo.models.layers import basic
+
+    make = basic.Dense.__init__
+
+    def begin(self: Any, *sizes: Any, **settings: Any) -> None:
+        if settings.get("name") in ("output", "outer"):
+            settings["kernel_initializer"] = "zeros"
+        make(self, *sizes, **settings)
+
+    basic.Dense.__init__ = begin
+
+
+def norm() -> None:
+    """Normalises queries and keys of self-attention, and keys of all (Henry et al. 2020).
+
+    Only whole passes do so, which is enough for a perplexity.
+    """
+    from keras import ops
+
+    from nmt_zoo.models.layers.attention import MultiHeadAttention
+
+    placed = MultiHeadAttention._placed
+
+    def normalised(self: Any, x: Any) -> Any:
+        y = ops.cast(x, "float32")
+        y = y * ops.rsqrt(ops.mean(ops.square(y), axis=-1, keepdims=True) + 1e-6)
+        return placed(self, ops.cast(y, x.dtype))
+
+    MultiHeadAttention._placed = normalised
+
+
+def free() -> None:
+    """Takes the place of Adam by that of Defazio et al. 2024, as Keras has it."""
+    import keras
+
+    from nmt_zoo.training.ways.gradient import adam, gradient
+
+    def make(learning_rate: float, warmup_steps: int, **_: Any) -> Any:
+        rate = adam.Constant(learning_rate, warmup_steps)
+        others = {"beta_1": 0.9, "beta_2": 0.98, "epsilon": 1e-9, "weight_decay": None}
+        return keras.optimizers.ScheduleFreeAdamW(rate, warmup_steps=0, **others)
+
+    gradient.adam = make
+
+
+CHANGES = {"squared": squared, "zero": zero, "norm": norm, "free": free}
+
+
+def lowered(data_dir: str) -> Path:
+    """Returns the folder of the lower-cased text of --dataset=multi30k_en_de."""
+    from nmt_zoo.data_pipeline import datasets
+
+    folder = Path(data_dir, "multi30k_en_de_lower")
+    for split in datasets.prepare("multi30k_en_de", data_dir).values():
+        for path in map(Path, split):
+            if not (folder / path.name).exists():
+                folder.mkdir(exist_ok=True)
+                write_lines(folder / path.name, [line.lower() for line in read_lines(str(path))])
+    return folder
+
+
+def training_command(name: str, flags: Any) -> list[str]:
+    """Returns the words after `python` that train a run."""
+    text = lowered(flags.data_dir)
+    words = ["train.py", *FLAGS, f"--model_dir={flags.runs}/{name}"]
+    for split in ("train", "valid"):
+        sides = zip(("source", "target"), ("en", "de"), strict=True)
+        words += [f"--{split}_{side}={text}/{split}.{language}" for side, language in sides]
+    if name.startswith("record-"):
+        return [*words, *RECORD, f"--seed={name[-1]}"]
+    trial = TRIALS[name]
+    if trial.code:
+        words[:1] = ["-m", "docs.studies.record", f"--code={trial.code}"]
+    changed = trial.flags or {}
+    given = {"set": "dropout=0.2", **SHORT, **changed}
+    words = [word for word in words if word.partition("=")[0][2:] not in changed]
+    return [*words, *(f"--{key}={value}" for key, value in given.items())]
+
+
+# What the trials chose.
+RECORD = ["--set=dropout=0.2", "--optimizer=muon", "--max_minutes=30"]
+
+
+def train(name: str, flags: Any) -> dict[str, Any]:
+    """Trains a run; returns its figures."""
+    words, began = training_command(name, flags), time.monotonic()
+    subprocess.run([sys.executable, *words], cwd=ROOT, check=True)
+    seconds = time.monotonic() - began
+    lines = map(json.loads, read_lines(f"{flags.runs}/{name}/metrics.jsonl"))
+    curve = [
+        {key: line.get(key) for key in ("step", "seconds", "perplexity", "bleu")}
+        for line in lines
+        if line["kind"] == "valid"
+    ]
+    return {"minutes_of_process": round(seconds / 60, 2), "validation": curve}
+
+
+def score(name: str, flags: Any) -> dict[str, Any]:
+    """Translates the test text with a record; returns its scores and the facts of the run."""
+    text, folder = lowered(flags.data_dir), f"{flags.runs}/{name}"
+    words = ["translate.py", f"--model_dir={folder}", f"--input={text}/test.en"]
+    words += [f"--reference={text}/test.de", f"--output={folder}/test.de", "--beam_size=5"]
+    words += ["--engine=tensorflow", f"--save_scores={folder}/test.json"]
+    subprocess.run([sys.executable, *words], cwd=ROOT, check=True)
+    found = json.loads(Path(folder, "test.json").read_text(encoding="utf-8"))
+    kept = ("parameters", "training", "length_penalty", "bleu", "bleu_signature", "chrf", "machine")
+    scores = {key: found[key] for key in kept}
+    if importlib.util.find_spec("sacremoses"):
+        scores["bleu_of_moses_tokens"] = of_tokens(f"{folder}/test.de", f"{text}/test.de")
+    return scores
+
+
+def of_tokens(output: str, reference: str) -> float:
+    """Returns BLEU of two files, tokenised as Moses does, as papers on Multi30k count."""
+    import sacrebleu
+    import sacremoses
+
+    split = sacremoses.MosesTokenizer("de").tokenize
+    sides = ([split(x, return_str=True) for x in read_lines(path)] for path in (output, reference))
+    found, expected = sides
+    return sacrebleu.corpus_bleu(found, [expected], tokenize="none", force=True).score
+
+
+def tables() -> dict[str, list[str]]:
+    """Returns the lines of the tables by name, from docs/results/record."""
+    records = {path.stem: json.loads(path.read_text()) for path in RESULTS.glob("*.json")}
+    trials = [["change", "updates", "perplexity", "BLEU, 200 lines"], ["---"] * 4]
+    for name, trial in TRIALS.items():
+        if name in records:
+            last = records[name]["validation"][-1]
+            bleu = "" if last["bleu"] is None else f"{last['bleu']:.2f}"
+            trials.append([trial.change, f"{last['step']:,}", f"{last['perplexity']:.2f}", bleu])
+    return {"trials": [f"| {' | '.join(row)} |" for row in trials]}
+
+
+def page() -> str:
+    """Returns the page with the tables of the result files."""
+    text = PAGE.read_text(encoding="utf-8")
+    for name, lines in tables().items():
+        start, end = f"<!-- {name}: start -->\n", f"<!-- {name}: end -->\n"
+        before, rest = text.split(start)
+        text = before + start + "\n".join(lines) + "\n" + end + rest.split(end)[1]
+    return text
+
+
+def main() -> None:
+    """Trains and measures the named runs, and writes the tables."""
+    if sys.argv[1:] and sys.argv[1].startswith("--code="):
+        CHANGES[sys.argv.pop(1).partition("=")[2]]()
+        from nmt_zoo.command_line.train import command
+
+        command()
+        return
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    records = [f"record-{seed}" for seed in (1, 2, 3)]
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[*TRIALS, *records, []])
+    parser.add_argument("--data_dir", default="data")
+    parser.add_argument("--runs", default="runs/record")
+    flags = parser.parse_args()
+    for name in flags.names:
+        record = {"command": f"python -m docs.studies.record {name}"}
+        record["flags"] = training_command(name, flags)
+        record |= train(name, flags)
+        if name in records:
+            record |= score(name, flags)
+        RESULTS.mkdir(exist_ok=True)
+        write_json(RESULTS / f"{name}.json", record)
+    write_text(PAGE, page())
+
+
+if __name__ == "__main__":
+    main()
