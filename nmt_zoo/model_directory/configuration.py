@@ -41,6 +41,8 @@ def read_configuration(path: Path, *, checks_model: bool = True) -> dict[str, An
         if isinstance(options, dict) and "copy_share" in options:  # Of the first release.
             share = options.pop("copy_share")
             options["noise"] = f"{COPIES}={share:g}" if share else NONE
+        if isinstance(options, dict) and "adam_beta_2" in options:
+            options.setdefault("optimizer", "adam")  # The first release had no other.
         _check(config, checks_model)
         # Options of the user's own may be registered after the run.
         added = {name: DEFAULTS[name] for name in DEFAULTS if name not in BUILT_IN}
