@@ -231,6 +231,15 @@ MODEL_SETTINGS_BY_MODEL_AND_DATASET = {
     # A shallower model learns its grammar sooner; rotary positions gain 3 BLEU (docs/studies).
     ("transformer_tiny", "demo"): _SHALLOW,
 }
+# For any --max_minutes; measured in docs/studies/record.md. Where the rate falls to 0, averages of
+# checkpoints were no better than the last one.
+_IN_TIME = {
+    "transformer_tiny": {
+        "optimizer": "muon",
+        "learning_rate": 1.2e-2,
+        "average_checkpoints": 1,
+    }
+}
 # For --max_minutes that allow few passes over the text.
 _IN_SHORT_TIME = {"transformer_tiny": {**_SHALLOW, "dropout": 0.1}}
 
@@ -304,6 +313,8 @@ def options_of_size(
         chosen["bpe_dropout"] = 0.0 if hurried else _of_size(size.tokens)[3]
     if model in _TRANSFORMERS and minutes:
         chosen["precision"] = AUTO
+        if given.get("optimizer", "muon") == "muon":
+            chosen |= _IN_TIME.get(model, {})
     if not any(name in given for name in _ENDS):
         chosen |= _end(model, size.tokens, given, replicas)
     options = {**DEFAULTS, **BY_MODEL.get(model, {}), **chosen, **given}

@@ -28,9 +28,10 @@ from nmt_zoo.training.ways.gradient.precision import PRECISIONS
 Options = Mapping[str, Any]
 NAMES = ("warmup_steps", "eval_every_steps", "save_every_steps", "bleu_lines")
 
-_SHARE = 0.75  # Share of the time left for updates; the rest: validation, saving and averaging.
-_APART = 120.0  # Seconds between validations where time is the limit.
-_LINES = 20  # Validation lines for BLEU, for each minute of such a run.
+_SHARE = 0.85  # Share of the time left for updates; the rest: validation, saving and choices.
+# Where time is the limit: validations, but at least so many seconds between them; and the lines
+# for BLEU of each, for each minute of the run.
+_VALIDATIONS, _APART, _LINES = 8, 120.0, 10
 _MOST_SECONDS = 10.0  # To spend on timing updates.
 _ENOUGH = 30  # Updates whose mean time is exact enough, however short they are.
 # Least gain in speed for which --precision=auto takes bfloat16. The speed of a few updates is known
@@ -126,9 +127,10 @@ def choose(options: Options, names: Collection[str], outlook: Outlook) -> dict[s
     updates apart, and about twenty checkpoints, at least 10 updates apart, so that the checkpoints
     averaged in the end come from the last quarter. An epoch of 100 updates or more has at least one
     validation and one checkpoint. There are two exceptions. If time is the limit, validations are
-    two minutes apart, or there are two in all, and they translate fewer lines unless BLEU chooses
-    the best weights. And validations are so far apart that `patience` cannot end a run before twice
-    its warm-up. No number exceeds the recipe's, which `options` have; `names` are `undecided`.
+    at least two minutes apart, or there are two in all, and they translate fewer lines unless BLEU
+    chooses the best weights. And validations are so far apart that `patience` cannot end a run
+    before twice its warm-up. No number exceeds the recipe's, which `options` have; `names` are
+    `undecided`.
     """
     expected, seconds = outlook.updates, outlook.seconds_an_update
     epoch = max(outlook.updates_an_epoch, 100)
@@ -143,7 +145,9 @@ def choose(options: Options, names: Collection[str], outlook: Outlook) -> dict[s
     patient = 2 * numbers["warmup_steps"] // options["patience"] if options["patience"] else 0
     validation, saving = max(epoch, patient), epoch
     if expected:
-        apart = min(int(_APART / seconds), expected // 2) if seconds else 0
+        apart = 0
+        if seconds:
+            apart = min(max(int(_APART / seconds), expected // _VALIDATIONS), expected // 2)
         validation = min(max(validation, apart), max(expected // 8, 50, apart))
         saving = min(saving, max(expected // 20, 10))
     numbers["eval_every_steps"] = min(numbers["eval_every_steps"], validation)

@@ -236,6 +236,11 @@ def test_little_time_gets_a_smaller_model_than_much_time_or_none():
     )
     assert short["bpe_dropout"] == 0 < long["bpe_dropout"]
     assert short["precision"] == long["precision"] == "auto"
+    for found in (short, long):
+        assert (found["optimizer"], found["learning_rate"]) == ("muon", 1.2e-2)
+    given = {"max_minutes": 8.0, "optimizer": "adam"}
+    found = found_options("transformer_tiny", "files", given, 180_000)
+    assert found["learning_rate"] == 3e-3 and found["average_checkpoints"] > 1
 
 
 def test_the_number_of_updates_fits_what_is_given():
