@@ -11,18 +11,20 @@ alone. Its BLEU is that of papers (lower case, tokens) if the package sacremoses
 import argparse
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nmt_zoo.common.files import read_lines, write_json, write_lines, write_text
+from nmt_zoo.common.files import read_lines, write_json, write_text
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS, PAGE = ROOT / "docs/results/record", ROOT / "docs/studies/record.md"
 # Of every run, from the recipe of runs/multi30k.sh.
 FLAGS = ["--model=transformer_tiny", "--num_pieces=6000", "--set=positions=rotary"]
+FLAGS += ["--set=dropout=0.2"]
 FLAGS += ["--noise=none", "--schedule=cosine", "--patience=0", "--precision=bfloat16"]
 SHORT = {"max_steps": 2000, "warmup_steps": 600, "learning_rate": "3e-3", "bpe_dropout": 0}
 SHORT |= {"eval_every_steps": 1000, "intra_op_threads": 1, "average_checkpoints": 1}
@@ -38,21 +40,20 @@ class Trial(NamedTuple):
 
 
 MUON = {"optimizer": "muon"}
+BEST = {**MUON, "learning_rate": "1.2e-2"}
+HALF = {"max_tokens_per_batch": 1024, "max_steps": 4000, "warmup_steps": 1200}
 TRIALS = {
-    "adam": Trial("Adam"),
-    "muon": Trial("Muon for matrices", MUON),
-    "lr6": Trial("Muon, twice the learning rate", {**MUON, "learning_rate": "6e-3"}),
-    "half": Trial(
-        "Muon, twice as many updates of half the tokens",
-        {
-            **{**MUON, "max_tokens_per_batch": 1024, "max_steps": 4000, "warmup_steps": 1000},
-            **{"learning_rate": "2e-3", "eval_every_steps": 2000},
-        },
-    ),
-    "squared": Trial("Muon, squared ReLU", MUON, "squared"),
-    "zero": Trial("Muon, sub-layers begin at 0", MUON, "zero"),
-    "norm": Trial("Muon, normalised queries and keys", {**MUON, "bleu_lines": 0}, "norm"),
-    "free": Trial("schedule-free AdamW at a constant rate", {"schedule": "constant"}, "free"),
+    "adam": Trial("Adam, rate 3e-3"),
+    "adam_6": Trial("Adam, 6e-3", {"learning_rate": "6e-3"}),
+    "free": Trial("schedule-free AdamW, 3e-3", {"schedule": "constant"}, "free"),
+    "muon": Trial("Muon, 3e-3", MUON),
+    "muon_6": Trial("Muon, 6e-3", {**MUON, "learning_rate": "6e-3"}),
+    "muon_12": Trial("Muon, 1.2e-2", BEST),
+    "muon_24": Trial("Muon, 2.4e-2", {**MUON, "learning_rate": "2.4e-2"}),
+    "half": Trial("as 1.2e-2, half the tokens an update", {**BEST, **HALF}),
+    "squared": Trial("as 1.2e-2, squared ReLU", BEST, "squared"),
+    "zero": Trial("as 1.2e-2, sub-layers begin at 0", BEST, "zero"),
+    "norm": Trial("as 1.2e-2, normalised queries and keys", {**BEST, "bleu_lines": 0}, "norm"),
 }
 
 
@@ -115,68 +116,41 @@ def free() -> None:
 CHANGES = {"squared": squared, "zero": zero, "norm": norm, "free": free}
 
 
-def lowered(data_dir: str) -> Path:
-    """Returns the folder of the lower-cased text of --dataset=multi30k_en_de."""
-    from nmt_zoo.data_pipeline import datasets
-
-    folder = Path(data_dir, "multi30k_en_de_lower")
-    for split in datasets.prepare("multi30k_en_de", data_dir).values():
-        for path in map(Path, split):
-            if not (folder / path.name).exists():
-                folder.mkdir(exist_ok=True)
-                write_lines(folder / path.name, [line.lower() for line in read_lines(str(path))])
-    return folder
+def environment(name: str, flags: Any) -> dict[str, str]:
+    """Returns the variables of runs/record.sh for a record."""
+    folder = f"{flags.runs}/{name}"
+    given = {"PYTHON": sys.executable, "DATA": flags.data_dir, "MODEL_DIR": folder}
+    return {**os.environ, **given, "SEED": name[-1]}
 
 
-def training_command(name: str, flags: Any) -> list[str]:
-    """Returns the words after `python` that train a run."""
-    text = lowered(flags.data_dir)
-    words = ["train.py", *FLAGS, f"--model_dir={flags.runs}/{name}"]
+def trial_command(name: str, flags: Any) -> list[str]:
+    """Returns the words after `python` that train a trial, on the text of runs/record.sh."""
+    trial, text = TRIALS[name], f"{flags.data_dir}/multi30k_en_de_lower"
+    changed = {**SHORT, **(trial.flags or {})}
+    words = ["-m", "docs.studies.record", f"--code={trial.code}"] if trial.code else ["train.py"]
+    words += [word for word in FLAGS if word.partition("=")[0][2:] not in changed]
     for split in ("train", "valid"):
         sides = zip(("source", "target"), ("en", "de"), strict=True)
         words += [f"--{split}_{side}={text}/{split}.{language}" for side, language in sides]
-    if name.startswith("record-"):
-        return [*words, *RECORD, f"--seed={name[-1]}"]
-    trial = TRIALS[name]
-    if trial.code:
-        words[:1] = ["-m", "docs.studies.record", f"--code={trial.code}"]
-    changed = trial.flags or {}
-    given = {"set": "dropout=0.2", **SHORT, **changed}
-    words = [word for word in words if word.partition("=")[0][2:] not in changed]
-    return [*words, *(f"--{key}={value}" for key, value in given.items())]
+    words += [f"--{key}={value}" for key, value in changed.items()]
+    return [*words, f"--model_dir={flags.runs}/{name}"]
 
 
-# What the trials chose.
-RECORD = ["--set=dropout=0.2", "--optimizer=muon", "--max_minutes=30"]
+def curve(folder: str) -> list[dict[str, Any]]:
+    """Returns the validations of a run."""
+    lines = map(json.loads, read_lines(f"{folder}/metrics.jsonl"))
+    names = ("step", "seconds", "perplexity", "bleu")
+    return [{n: line.get(n) for n in names} for line in lines if line["kind"] == "valid"]
 
 
-def train(name: str, flags: Any) -> dict[str, Any]:
-    """Trains a run; returns its figures."""
-    words, began = training_command(name, flags), time.monotonic()
-    subprocess.run([sys.executable, *words], cwd=ROOT, check=True)
-    seconds = time.monotonic() - began
-    lines = map(json.loads, read_lines(f"{flags.runs}/{name}/metrics.jsonl"))
-    curve = [
-        {key: line.get(key) for key in ("step", "seconds", "perplexity", "bleu")}
-        for line in lines
-        if line["kind"] == "valid"
-    ]
-    return {"minutes_of_process": round(seconds / 60, 2), "validation": curve}
-
-
-def score(name: str, flags: Any) -> dict[str, Any]:
-    """Translates the test text with a record; returns its scores and the facts of the run."""
-    text, folder = lowered(flags.data_dir), f"{flags.runs}/{name}"
-    words = ["translate.py", f"--model_dir={folder}", f"--input={text}/test.en"]
-    words += [f"--reference={text}/test.de", f"--output={folder}/test.de", "--beam_size=5"]
-    words += ["--engine=tensorflow", f"--save_scores={folder}/test.json"]
-    subprocess.run([sys.executable, *words], cwd=ROOT, check=True)
-    found = json.loads(Path(folder, "test.json").read_text(encoding="utf-8"))
-    kept = ("parameters", "training", "length_penalty", "bleu", "bleu_signature", "chrf", "machine")
-    scores = {key: found[key] for key in kept}
+def scores(folder: str, text: str) -> dict[str, Any]:
+    """Returns the facts of a record, from what runs/record.sh wrote."""
+    found = json.loads(Path(folder, "scores.json").read_text(encoding="utf-8"))
+    kept = ("parameters", "training", "options", "length_penalty", "bleu", "bleu_signature")
+    facts = {key: found[key] for key in (*kept, "chrf", "machine")}
     if importlib.util.find_spec("sacremoses"):
-        scores["bleu_of_moses_tokens"] = of_tokens(f"{folder}/test.de", f"{text}/test.de")
-    return scores
+        facts["bleu_of_moses_tokens"] = of_tokens(f"{folder}/test.de", f"{text}/test.de")
+    return facts
 
 
 def of_tokens(output: str, reference: str) -> float:
@@ -227,11 +201,17 @@ def main() -> None:
     parser.add_argument("--runs", default="runs/record")
     flags = parser.parse_args()
     for name in flags.names:
-        record = {"command": f"python -m docs.studies.record {name}"}
-        record["flags"] = training_command(name, flags)
-        record |= train(name, flags)
+        folder, began = f"{flags.runs}/{name}", time.monotonic()
         if name in records:
-            record |= score(name, flags)
+            subprocess.run(["runs/record.sh"], cwd=ROOT, env=environment(name, flags), check=True)
+        else:
+            words = trial_command(name, flags)
+            subprocess.run([sys.executable, *words], cwd=ROOT, check=True)
+        record = {"command": f"python -m docs.studies.record {name}"}
+        record["minutes_of_process"] = round((time.monotonic() - began) / 60, 2)
+        record["validation"] = curve(folder)
+        if name in records:
+            record |= scores(folder, f"{flags.data_dir}/multi30k_en_de_lower")
         RESULTS.mkdir(exist_ok=True)
         write_json(RESULTS / f"{name}.json", record)
     write_text(PAGE, page())

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Trains for half an hour on lower-cased Multi30k English-German, and scores test_2016_flickr.
+#
+# Cost: 30 minutes on two cores. Score: docs/studies/record.md, which tells what was tried.
+#
+#   runs/record.sh [more flags of train.py]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+PYTHON="${PYTHON:-.venv/bin/python}"
+DATA="${DATA:-data}"
+MODEL_DIR="${MODEL_DIR:-runs/record}"
+SEED="${SEED:-1}"
+MINUTES="${MINUTES:-30}"
+TEXT="$DATA/multi30k_en_de_lower"
+
+if [[ ! -e "$TEXT" ]]; then
+    "$PYTHON" - "$DATA" "$TEXT" << 'END'
+import os, sys
+from nmt_zoo.common.files import read_lines, write_lines
+from nmt_zoo.data_pipeline import datasets
+
+data, folder = sys.argv[1:]
+splits = datasets.prepare("multi30k_en_de", data)
+os.makedirs(folder + ".part", exist_ok=True)
+for path in (path for split in splits.values() for path in split):
+    lines = (line.lower() for line in read_lines(path))
+    write_lines(os.path.join(folder + ".part", os.path.basename(path)), lines)
+os.rename(folder + ".part", folder)
+END
+fi
+# Everything else is the choice of train.py, for the size of the text and the time.
+"$PYTHON" train.py --train_source="$TEXT/train.en" --train_target="$TEXT/train.de" \
+    --valid_source="$TEXT/valid.en" --valid_target="$TEXT/valid.de" --noise=none \
+    --max_minutes="$MINUTES" --seed="$SEED" --model_dir="$MODEL_DIR" "$@"
+"$PYTHON" translate.py --model_dir="$MODEL_DIR" --beam_size=5 --engine=tensorflow \
+    --input="$TEXT/test.en" --reference="$TEXT/test.de" \
+    --output="$MODEL_DIR/test.de" --save_scores="$MODEL_DIR/scores.json"
