@@ -41,6 +41,7 @@ class Trial(NamedTuple):
 
 MUON = {"optimizer": "muon"}
 BEST = {**MUON, "learning_rate": "1.2e-2"}
+LONG = {"max_steps": 7200, "eval_every_steps": 1800, "bpe_dropout": 0.05, "bleu_lines": 1014}
 HALF = {"max_tokens_per_batch": 1024, "max_steps": 4000, "warmup_steps": 1200}
 TRIALS = {
     "adam": Trial("Adam, rate 3e-3"),
@@ -54,6 +55,7 @@ TRIALS = {
     "squared": Trial("as 1.2e-2, squared ReLU", BEST, "squared"),
     "zero": Trial("as 1.2e-2, sub-layers begin at 0", BEST, "zero"),
     "norm": Trial("as 1.2e-2, normalised queries and keys", {**BEST, "bleu_lines": 0}, "norm"),
+    "long": Trial("as 1.2e-2, BPE-dropout 0.05, 7,200 updates; all lines", {**BEST, **LONG}),
 }
 
 
