@@ -28,7 +28,7 @@ from nmt_zoo.training.ways.gradient.precision import PRECISIONS
 Options = Mapping[str, Any]
 NAMES = ("warmup_steps", "eval_every_steps", "save_every_steps", "bleu_lines")
 
-_SHARE = 0.85  # Share of the time left for updates; the rest: validation, saving and choices.
+_SHARE = 0.8  # Share of the time left for updates; the rest: validation, saving and choices.
 # Where time is the limit: validations, but at least so many seconds between them; and the lines
 # for BLEU of each, for each minute of the run.
 _VALIDATIONS, _APART, _LINES = 8, 120.0, 10

@@ -90,7 +90,7 @@ def test_the_nearest_limit_counts():
     assert pace.outlook(options, 200)[1:] == (900, "--max_steps=900", None)
     assert pace.outlook(options, 100)[1:] == (500, "--max_epochs=5", None)
     found = pace.outlook(options, 200, seconds_left=400.0, seconds_an_update=1.0)
-    assert found.updates == 340 and found.limit == "--max_minutes=10 at 1 s an update"
+    assert found.updates == 320 and found.limit == "--max_minutes=10 at 1 s an update"
     assert found.seconds_an_update == 1.0
     assert pace.outlook({**options, "decay_steps": 90}, 200).updates == 90
     assert pace.outlook(SMALL, 200).updates is None
