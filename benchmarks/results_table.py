@@ -20,6 +20,7 @@ process.start()  # Before anything imports TensorFlow.
 # isort: split
 
 from benchmarks.tables import model_tables, record_tables
+from benchmarks.tables.cells import with_tables
 from nmt_zoo.command_line import console
 
 DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/studies/*.md")])
@@ -30,12 +31,9 @@ def outdated():
     """Maps path -> text that it should have, for documents whose tables differ from the files."""
     texts = {}
     for document in DOCUMENTS:
-        text = new = document.read_text(encoding="utf-8")
-        for name, table in TABLES.items():
-            start, end = f"<!-- {name}: start -->\n", f"<!-- {name}: end -->\n"
-            if start in new:
-                before, rest = new.split(start)
-                new = before + start + "\n".join(table()) + "\n" + end + rest.split(end)[1]
+        text = document.read_text(encoding="utf-8")
+        used = {n: table() for n, table in TABLES.items() if f"<!-- {n}: start -->\n" in text}
+        new = with_tables(text, used)
         if new != text:
             texts[document] = new
     return texts

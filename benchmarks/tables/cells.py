@@ -53,3 +53,12 @@ def markdown(rows: Iterable[Iterable[str]]) -> list[str]:
     """Returns the lines of a table of texts; the first row is the heading."""
     heading, *body = map(tuple, rows)
     return [f"| {' | '.join(row)} |" for row in (heading, ("---",) * len(heading), *body)]
+
+
+def with_tables(text: str, tables: dict[str, list[str]]) -> str:
+    """Returns a page with the lines of `tables`, by name, between their marks."""
+    for name, lines in tables.items():
+        start, end = f"<!-- {name}: start -->\n", f"<!-- {name}: end -->\n"
+        before, rest = text.split(start)
+        text = before + start + "\n".join(lines) + "\n" + end + rest.split(end)[1]
+    return text

@@ -21,6 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 import nmt_zoo
+from benchmarks.tables.cells import with_tables
 from nmt_zoo.common.files import read_lines, write_json, write_text
 from nmt_zoo.configuration.recipes import NOISE
 from nmt_zoo.decoding.scores import corpus_scores
@@ -169,12 +170,7 @@ def tables() -> dict[str, list[str]]:
 
 def page() -> str:
     """Returns the page with the tables of the result files."""
-    text = PAGE.read_text(encoding="utf-8")
-    for name, lines in tables().items():
-        start, end = f"<!-- {name}: start -->\n", f"<!-- {name}: end -->\n"
-        before, rest = text.split(start)
-        text = before + start + "\n".join(lines) + "\n" + end + rest.split(end)[1]
-    return text
+    return with_tables(PAGE.read_text(encoding="utf-8"), tables())
 
 
 def main() -> None:

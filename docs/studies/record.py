@@ -4,7 +4,8 @@
     python -m docs.studies.record muon lr6    # Trials: validation text alone.
     python -m docs.studies.record             # The tables alone.
 
-docs/results/record/NAME.json has the figures of a run. The test text is translated by the records
+docs/results/record/NAME.json has the figures of a run. The lower-cased text of the trials is in
+--data_dir once runs/record.sh has begun. The test text is translated by the records
 alone. Its BLEU is that of papers (lower case, tokens) if the package sacremoses is installed.
 """
 
@@ -18,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.tables.cells import with_tables
 from nmt_zoo.common.files import read_lines, write_json, write_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -180,12 +182,7 @@ def tables() -> dict[str, list[str]]:
 
 def page() -> str:
     """Returns the page with the tables of the result files."""
-    text = PAGE.read_text(encoding="utf-8")
-    for name, lines in tables().items():
-        start, end = f"<!-- {name}: start -->\n", f"<!-- {name}: end -->\n"
-        before, rest = text.split(start)
-        text = before + start + "\n".join(lines) + "\n" + end + rest.split(end)[1]
-    return text
+    return with_tables(PAGE.read_text(encoding="utf-8"), tables())
 
 
 def main() -> None:

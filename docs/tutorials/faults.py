@@ -23,6 +23,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from benchmarks.tables.cells import with_tables
 from nmt_zoo import models
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.files import write_lines, write_text
@@ -675,11 +676,7 @@ def _figures():
 
 def page(text: str) -> str:
     """Returns the text of faults.md with the table and the sections of `FAULTS`."""
-    for name, part in (("table", table()), ("sections", sections())):
-        start, end = f"<!-- {name}: start -->\n", f"<!-- {name}: end -->\n"
-        before, rest = text.split(start)
-        text = before + start + "\n".join(part) + "\n" + end + rest.split(end)[1]
-    return text
+    return with_tables(text, {"table": table(), "sections": sections()})
 
 
 def main() -> None:
