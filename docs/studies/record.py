@@ -1,7 +1,7 @@
 """Trains for half an hour on lower-cased Multi30k, and tries one change of the recipe at a time.
 
     python -m docs.studies.record record-1 record-2 record-3
-    python -m docs.studies.record muon lr6    # Trials: validation text alone.
+    python -m docs.studies.record muon muon_6 # Trials: validation text alone.
     python -m docs.studies.record             # The tables alone.
 
 docs/results/record/NAME.json has the figures of a run. The lower-cased text of the trials is in
