@@ -12,7 +12,9 @@ alone. Its BLEU is that of papers (lower case, tokens) if the package sacremoses
 import argparse
 import importlib.util
 import json
+import math
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -27,7 +29,7 @@ RESULTS, PAGE = ROOT / "docs/results/record", ROOT / "docs/studies/record.md"
 # Of every run, from the recipe of runs/multi30k.sh.
 FLAGS = ["--model=transformer_tiny", "--num_pieces=6000", "--set=positions=rotary"]
 FLAGS += ["--set=dropout=0.2"]
-FLAGS += ["--noise=none", "--schedule=cosine", "--patience=0", "--precision=bfloat16"]
+FLAGS += ["--noise=none", "--schedule=cosine", "--patience=0", "--precision=auto"]
 SHORT = {"max_steps": 2000, "warmup_steps": 600, "learning_rate": "3e-3", "bpe_dropout": 0}
 SHORT |= {"eval_every_steps": 1000, "intra_op_threads": 1, "average_checkpoints": 1}
 SHORT |= {"bleu_lines": 200}
@@ -117,6 +119,8 @@ def free() -> None:
     gradient.adam = make
 
 
+RECORDS = [f"record-{seed}" for seed in (1, 2, 3)]
+SCORES = ("bleu", "chrf", "bleu_of_moses_tokens")  # of the test text, for the table
 CHANGES = {"squared": squared, "zero": zero, "norm": norm, "free": free}
 
 
@@ -177,7 +181,19 @@ def tables() -> dict[str, list[str]]:
             last = records[name]["validation"][-1]
             bleu = "" if last["bleu"] is None else f"{last['bleu']:.2f}"
             trials.append([trial.change, f"{last['step']:,}", f"{last['perplexity']:.2f}", bleu])
-    return {"trials": [f"| {' | '.join(row)} |" for row in trials]}
+    found = [(name, records[name]) for name in RECORDS if name in records]
+    rows = [["seed", "minutes", "updates", "perplexity", "BLEU", "chrF", "BLEU of Moses tokens"]]
+    rows.append(["---"] * len(rows[0]))
+    for name, record in found:
+        last, training = record["validation"][-1], record["training"]
+        row = [name[-1], f"{training['minutes']:.1f}", f"{training['steps']:,}"]
+        of_test = [f"{record.get(key, math.nan):.2f}" for key in SCORES]
+        rows.append([*row, f"{last['perplexity']:.2f}", *of_test])
+    if found:
+        means = [f"{statistics.mean(r.get(key, math.nan) for _, r in found):.2f}" for key in SCORES]
+        rows.append(["**mean**", "", "", "", *(f"**{x}**" for x in means)])
+    named = {"trials": trials, "records": rows}
+    return {name: [f"| {' | '.join(row)} |" for row in table] for name, table in named.items()}
 
 
 def page() -> str:
@@ -194,14 +210,13 @@ def main() -> None:
         command()
         return
     parser = argparse.ArgumentParser(description=main.__doc__)
-    records = [f"record-{seed}" for seed in (1, 2, 3)]
-    parser.add_argument("names", nargs="*", metavar="NAME", choices=[*TRIALS, *records, []])
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[*TRIALS, *RECORDS, []])
     parser.add_argument("--data_dir", default="data")
     parser.add_argument("--runs", default="runs/record")
     flags = parser.parse_args()
     for name in flags.names:
         folder, began = f"{flags.runs}/{name}", time.monotonic()
-        if name in records:
+        if name in RECORDS:
             subprocess.run(["runs/record.sh"], cwd=ROOT, env=environment(name, flags), check=True)
         else:
             words = trial_command(name, flags)
@@ -209,7 +224,7 @@ def main() -> None:
         record = {"command": f"python -m docs.studies.record {name}"}
         record["minutes_of_process"] = round((time.monotonic() - began) / 60, 2)
         record["validation"] = curve(folder)
-        if name in records:
+        if name in RECORDS:
             record |= scores(folder, f"{flags.data_dir}/multi30k_en_de_lower")
         RESULTS.mkdir(exist_ok=True)
         write_json(RESULTS / f"{name}.json", record)

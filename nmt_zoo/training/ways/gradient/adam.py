@@ -104,7 +104,7 @@ def adam(
     schedule: str = "inverse_sqrt",
     beta_2: float = 0.98,
     weight_decay: float = 0.0,
-    muon: bool = False,
+    muon: str | None = None,
     kind: type | None = None,
     **of_schedule: Any,
 ) -> keras.optimizers.Optimizer:
@@ -117,7 +117,7 @@ def adam(
         beta_2: decay of the second moment; 0.999 in Kingma and Ba 2015.
         weight_decay: AdamW, Loshchilov and Hutter 2019: every update subtracts the learning rate
             times this share from all weights but biases and the weights of layer normalisation.
-        muon: whether Muon updates the matrices, see `FusedAdam`.
+        muon: dtype of the products by which Muon updates matrices, see `FusedAdam`; None: no Muon.
         kind: class of the optimizer; `FusedAdam` if None.
         **of_schedule: more arguments of the schedule.
     """
@@ -144,12 +144,12 @@ _MOMENTUM, _AS_ADAM = 0.95, 0.2
 class FusedAdam(keras.optimizers.Adam):
     """Adam of Keras, without `amsgrad`, in one pass over each variable instead of a dozen.
 
-    If `muon`, matrices but for embeddings are updated by Muon, Jordan et al. 2024, instead: along
-    the orthogonal matrix that is nearest to their momentum, so that all directions of a layer
-    learn at the same speed.
+    If `muon` is a dtype, matrices but for embeddings and output layers are updated by Muon, Jordan
+    et al. 2024, instead: along the orthogonal matrix that is nearest to their momentum, so that all directions
+    of a layer learn at the same speed.
     """
 
-    muon = False
+    muon: str | None = None
 
     def _backend_update_step(self, gradients, variables, learning_rate):
         """Updates variables and their moments; what is the same for all is computed once."""
@@ -166,7 +166,7 @@ class FusedAdam(keras.optimizers.Adam):
         for gradient, variable in zip(gradients, variables, strict=True):
             index = self._get_variable_index(variable)
             momentum = self._momentums[index].value.handle
-            if self.muon and len(variable.shape) == 2 and "embedding" not in variable.path:
+            if self.muon and len(variable.shape) == 2 and not _is_of_words(variable.path):
                 shape = tuple(sorted(variable.shape))
                 matrices[shape].append((gradient, momentum, variable))
                 continue
@@ -178,10 +178,15 @@ class FusedAdam(keras.optimizers.Adam):
                 **common,
             )
         for (_, longer), group in matrices.items():
-            _update_matrices(group, rate * _AS_ADAM * math.sqrt(longer))
+            _update_matrices(group, rate * _AS_ADAM * math.sqrt(longer), self.muon)
 
 
-def _update_matrices(group, rate):
+def _is_of_words(path):
+    """Returns whether a variable has a vector for each word: an embedding or an output layer."""
+    return "embedding" in path or path.split("/")[1].endswith("output")
+
+
+def _update_matrices(group, rate, dtype):
     """Updates matrices of one shape, some perhaps transposed, by Muon.
 
     `group` has (gradient, handle of the momentum, variable) of each.
@@ -195,7 +200,7 @@ def _update_matrices(group, rate):
         direction = gradient + _MOMENTUM * momentum  # Nesterov's.
         directions.append(direction if flat[-1] else tf.transpose(direction))
     x = tf.stack(directions)
-    x = tf.cast(x / (tf.norm(x, axis=(1, 2), keepdims=True) + 1e-7), tf.bfloat16)
+    x = tf.cast(x / (tf.norm(x, axis=(1, 2), keepdims=True) + 1e-7), dtype)
     a, b, c = _QUINTIC
     for _ in range(_ITERATIONS):
         square = tf.matmul(x, x, transpose_b=True)

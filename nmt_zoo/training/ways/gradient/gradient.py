@@ -111,7 +111,7 @@ class Gradient(WayOfTraining):
         names = ("learning_rate", "warmup_steps", "schedule", "weight_decay")
         optimizer = adam(
             **{name: options[name] for name in names},
-            muon=options["optimizer"] == "muon",
+            muon=model.compute_dtype if options["optimizer"] == "muon" else None,
             kind=run.devices.make_adam,
             beta_2=options["adam_beta_2"],
             **of_schedule,
