@@ -361,7 +361,7 @@ def test_the_moving_average_is_kept_and_training_goes_on_from_its_own_weights(di
 @pytest.mark.usefixtures("eagerly")
 def test_all_state_of_an_update_resumes_exactly(transformer_directory, corpus, tmp_path):
     of_adam = {"schedule": "plateau", "patience": 1, "factor": 0.5, "weight_decay": 0.1}
-    of_adam["muon"] = True
+    of_adam["muon"] = "float32"
     of_update = {"ema_decay": 0.9, "of_adam": {**of_adam, "warmup_steps": 5}}
     how = {"of_update": of_update, "eval_every_steps": 2, "save_every_steps": 2}
     _, losses = check_resume(transformer_directory, corpus, tmp_path, [4, 7], **how)

@@ -2,6 +2,7 @@
 
 import collections
 import math
+import re
 from typing import Any
 
 import keras
@@ -139,14 +140,16 @@ _QUINTIC, _ITERATIONS = (3.4445, -4.7750, 2.0315), 5
 # Momentum of Muon; and the size of its steps as that of Adam's, Liu et al. 2025, equation 4
 # (arXiv 2502.16982), so that both take the same learning rate.
 _MOMENTUM, _AS_ADAM = 0.95, 0.2
+# Paths of variables with a vector for each word, which Adam updates.
+_OF_WORDS = re.compile(r"embedding|^[^/]*/\w*output/")
 
 
 class FusedAdam(keras.optimizers.Adam):
     """Adam of Keras, without `amsgrad`, in one pass over each variable instead of a dozen.
 
     If `muon` is a dtype, matrices but for embeddings and output layers are updated by Muon, Jordan
-    et al. 2024, instead: along the orthogonal matrix that is nearest to their momentum, so that all directions
-    of a layer learn at the same speed.
+    et al. 2024, instead: along the orthogonal matrix that is nearest to their momentum, so that all
+    directions of a layer learn at the same speed.
     """
 
     muon: str | None = None
@@ -166,7 +169,7 @@ class FusedAdam(keras.optimizers.Adam):
         for gradient, variable in zip(gradients, variables, strict=True):
             index = self._get_variable_index(variable)
             momentum = self._momentums[index].value.handle
-            if self.muon and len(variable.shape) == 2 and not _is_of_words(variable.path):
+            if self.muon and len(variable.shape) == 2 and not _OF_WORDS.search(variable.path):
                 shape = tuple(sorted(variable.shape))
                 matrices[shape].append((gradient, momentum, variable))
                 continue
@@ -179,11 +182,6 @@ class FusedAdam(keras.optimizers.Adam):
             )
         for (_, longer), group in matrices.items():
             _update_matrices(group, rate * _AS_ADAM * math.sqrt(longer), self.muon)
-
-
-def _is_of_words(path):
-    """Returns whether a variable has a vector for each word: an embedding or an output layer."""
-    return "embedding" in path or path.split("/")[1].endswith("output")
 
 
 def _update_matrices(group, rate, dtype):

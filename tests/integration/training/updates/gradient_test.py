@@ -161,13 +161,18 @@ def test_fused_adam_makes_the_steps_of_adam():
 def test_muon_turns_matrices_by_orthogonal_steps_and_leaves_all_else_to_adam():
     """A step has the singular vectors of the momentum, and singular values near 1."""
     shapes = {"tall": (6, 4), "wide": (4, 6), "square": (5, 5), "embeddings": (6, 4), "bias": (6,)}
-    rng = np.random.default_rng(1)
+    shapes["kernel"] = (4, 6)  # of an output layer
+    rng = np.random.default_rng(2)
     gradients = [{n: rng.normal(size=s) for n, s in shapes.items()} for _ in range(2)]
     of_adam = {"learning_rate": 0.1, "warmup_steps": 1, "schedule": "constant"}
     ends, last_steps = [], {}
-    for muon in (False, True):
+    for muon in (None, "float32"):
         optimizer = adam(**of_adam, muon=muon)
-        weights = {n: keras.Variable(np.ones(s, np.float32), name=n) for n, s in shapes.items()}
+        weights = {}
+        for name, size in shapes.items():
+            layer = "output" if name == "kernel" else "layer"
+            with keras.name_scope("model"), keras.name_scope(layer):
+                weights[name] = keras.Variable(np.ones(size, np.float32), name=name)
         optimizer.build(list(weights.values()))
         for of_step in gradients:
             before = {n: w.numpy() for n, w in weights.items()}
@@ -175,7 +180,7 @@ def test_muon_turns_matrices_by_orthogonal_steps_and_leaves_all_else_to_adam():
             optimizer.apply(of_step, list(weights.values()))
         ends.append({n: w.numpy() for n, w in weights.items()})
         last_steps = {n: ends[-1][n] - before[n] for n in shapes}
-    for name in ("embeddings", "bias"):
+    for name in ("embeddings", "bias", "kernel"):
         np.testing.assert_array_equal(ends[0][name], ends[1][name])
     for name in ("tall", "wide", "square"):
         first, second = (of_step[name] for of_step in gradients)
@@ -282,4 +287,4 @@ def test_an_update_is_made_with_the_options_of_its_run(tmp_path):
     }
     assert found == {name: options[name] for name in found}
     assert update.warmup_steps == 34
-    assert optimizer.muon
+    assert optimizer.muon == model.compute_dtype
