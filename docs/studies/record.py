@@ -59,7 +59,11 @@ TRIALS = {
     "squared": Trial("as 1.2e-2, squared ReLU", BEST, "squared"),
     "zero": Trial("as 1.2e-2, sub-layers begin at 0", BEST, "zero"),
     "norm": Trial("as 1.2e-2, normalised queries and keys", {**BEST, "bleu_lines": 0}, "norm"),
+    "pre": Trial("as 1.2e-2, normalisation before sub-layers", {**BEST, "set=norm": "pre"}),
+    "pieces": Trial("as 1.2e-2, 4,000 pieces", {**BEST, "num_pieces": 4000}),
     "long": Trial("as 1.2e-2, BPE-dropout 0.05, 7,200 updates; all lines", {**BEST, **LONG}),
+    "long_0": Trial("the same without BPE-dropout", {**BEST, **LONG, "bpe_dropout": 0}),
+    "long_15": Trial("the same with dropout 0.15", {**BEST, **LONG, "set=dropout": 0.15}),
 }
 
 
@@ -136,7 +140,7 @@ def trial_command(name: str, flags: Any) -> list[str]:
     trial, text = TRIALS[name], f"{flags.data_dir}/multi30k_en_de_lower"
     changed = {**SHORT, **(trial.flags or {})}
     words = ["-m", "docs.studies.record", f"--code={trial.code}"] if trial.code else ["train.py"]
-    words += [word for word in FLAGS if word.partition("=")[0][2:] not in changed]
+    words += [word for word in FLAGS if word[2:].rpartition("=")[0] not in changed]
     for split in ("train", "valid"):
         sides = zip(("source", "target"), ("en", "de"), strict=True)
         words += [f"--{split}_{side}={text}/{split}.{language}" for side, language in sides]

@@ -304,7 +304,8 @@ def options_of_size(
     update are then, so that the number of updates is not chosen.
     """
     chosen, minutes = {}, given.get("max_minutes", 0.0)
-    if not given.get("vocab_file"):  # It has pieces already.
+    # A vocabulary that exists has pieces already, and a model of one's own may know how many.
+    if not given.get("vocab_file") and "num_pieces" not in BY_MODEL.get(model, {}):
         counted = min(size.tokens, _MOST_IN_TIME) if minutes else size.tokens
         chosen["num_pieces"] = _num_pieces(model, counted, size.characters)
     # A vocabulary that exists already may have pieces of another kind than BPE.

@@ -129,7 +129,7 @@ def options_of(
     of_way = {
         **recipes.BY_WAY.get(way, {}),
         **recipes.BY_MODEL_AND_WAY.get((model, way), {}),
-        "noise": _noise(model, way, {**DEFAULTS, **of_model, **fixed}),
+        "noise": of_model.get("noise", _noise(model, way, {**DEFAULTS, **of_model, **fixed})),
     }
     below = [Layer(DEFAULT, DEFAULTS), Layer(MODEL, of_model), *of_text, Layer(WAY, of_way)]
     return _completed(Settled(*below, Layer(ORIGIN, origin), Layer(FLAG, given)))

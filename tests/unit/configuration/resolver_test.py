@@ -243,6 +243,13 @@ def test_little_time_gets_a_smaller_model_than_much_time_or_none():
     assert found["learning_rate"] == 3e-3 and found["average_checkpoints"] > 1
 
 
+def test_the_recipe_of_ones_own_model_counts_more_than_the_size_of_the_text(monkeypatch):
+    own = {"num_pieces": 700, "noise": "none"}
+    monkeypatch.setitem(recipes.BY_MODEL, "transformer_small", own)
+    found = found_options("transformer_small", "files", {}, 180_000)
+    assert {name: found[name] for name in own} == own
+
+
 def test_the_number_of_updates_fits_what_is_given():
     def found(replicas=1, **given):
         size = {"tokens": 10**6, "replicas": replicas}
