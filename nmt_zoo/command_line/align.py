@@ -30,7 +30,8 @@ from nmt_zoo.command_line import console, flag_values
 from nmt_zoo.command_line.flag_values import group, language_flag, number_or
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import check_outputs, write_json
+from nmt_zoo.common.files import check_outputs, write_json, write_lines
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.decoding.alignment.lexicons import write_lexicon
 from nmt_zoo.decoding.alignment.links import (
@@ -45,12 +46,14 @@ from nmt_zoo.decoding.alignment.links import (
 from nmt_zoo.decoding.alignment.parallel_text import ParallelText
 from nmt_zoo.training.ways.expectation_maximisation import text_alignment
 from nmt_zoo.training.ways.expectation_maximisation.corpus_links import CorpusLinks
+from nmt_zoo.training.ways.phrases.extraction import link_text, parallel_phrases
 
 _JOINED = (*SYMMETRISATIONS, "agree")
 _text, _training = group("Text and links"), group("Training on the text")
 _instead, _choice, _scores = map(group, ("Instead of training", "Choice of links", "Scores"))
 _HEADS = "mean", "auto"
 _LONG = 500  # Words. A pair of so many takes seconds, one of four times as many some minutes.
+_PHRASE = 10  # Words.
 _OF_TRAINING = dict.fromkeys(
     ("model", "iterations", "symmetrise=forward|reverse"), "it is for training"
 )
@@ -75,11 +78,17 @@ class Arguments(flag_values.Arguments):
         "",
         "File for the links i-j, words counted from 0.",
         required="the output",
-        unless=("gold", "lexicon"),
+        unless=("gold", "lexicon", "phrases"),
     )
     lexicon: str = _text(
         "",
         "File for word translations, for translate.py --lexicon, counted from the links.",
+        needs=("source",),
+    )
+    phrases: list[str] = _text(
+        [],
+        f"Two files, for phrases of up to {_PHRASE} words on each side and for their translations: "
+        "more text for a network that has little.",
         needs=("source",),
     )
     model: str = _training(
@@ -182,6 +191,7 @@ def check_flags(flags: Arguments) -> None:
     for wrong, message in (
         (not all(files), "--from_alignments: expected names of files, found an empty one"),
         (len(files) > 2, f"--from_alignments: expected one or two files, found {len(files)}"),
+        (len(flags.phrases) not in (0, 2), f"--phrases: two files, found {len(flags.phrases)}"),
         (
             flags.trains
             and flags.symmetrise not in (None, "agree")
@@ -197,7 +207,7 @@ def check_flags(flags: Arguments) -> None:
     ):
         if wrong:
             raise UserError(message)
-    outputs = flags.alignments, flags.lexicon, flags.save_scores
+    outputs = flags.alignments, flags.lexicon, *flags.phrases, flags.save_scores
     inputs = flags.source, flags.target, flags.gold, *files
     check_outputs(filter(None, outputs), filter(None, inputs))  # Now, so that no work is lost.
 
@@ -304,13 +314,31 @@ def main(flags: Arguments) -> int:
     if flags.alignments:
         write_alignments(flags.alignments, alignments)
         print(f"wrote {flags.alignments}: {sum(map(len, alignments)):,} links")
-    if flags.lexicon:
-        words = [map(split_words, side) for side in lines]
-        count = write_lexicon(flags.lexicon, alignments, *words)
-        print(f"wrote {flags.lexicon}: {count:,} word pairs")
+    if flags.lexicon or flags.phrases:
+        count_words(flags, alignments, sides, [list(map(split_words, side)) for side in lines])
     if gold is not None:
         print_scores(flags, alignments, gold, records)
     return 0
+
+
+def count_words(flags: Arguments, alignments: Any, sides: Any, words: Any) -> None:
+    """Writes what links tell of words and phrases, as --lexicon and --phrases ask for.
+
+    `sides` are the words of both sides as numbers, `words` as lists of words.
+    """
+    if flags.lexicon:
+        count = write_lexicon(flags.lexicon, alignments, *words)
+        print(f"wrote {flags.lexicon}: {count:,} word pairs")
+    if flags.phrases:
+        text = link_text(EncodedCorpus(*sides), CorpusLinks.of_lists(alignments))
+        flat = [[word for line in side for word in (*line, "")] for side in words]
+        pairs = {
+            (" ".join(flat[0][start:end]), " ".join(flat[1][first:last])): None
+            for start, end, first, last in zip(*parallel_phrases(text, _PHRASE), strict=True)
+        }
+        for side, path in enumerate(flags.phrases):
+            write_lines(path, (pair[side] for pair in pairs))
+        print(f"wrote {' and '.join(flags.phrases)}: {len(pairs):,} phrase pairs")
 
 
 def print_scores(flags: Arguments, alignments: Any, gold: Any, records: dict[str, Any]) -> None:

@@ -155,6 +155,19 @@ def test_links_from_a_file_are_counted_and_scored_with_the_text(run, tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
+def test_phrases_are_all_parts_of_pairs_with_links_at_their_edges(run):
+    words = "the old dog runs".split(), "der alte Hund läuft".split()
+    Path("a").write_text("the old dog runs fast\n\na b\nthe old dog\n")
+    Path("b").write_text("der alte Hund läuft\n\ny x\nder alte Hund\n")
+    Path("links").write_text("0-0 1-1 2-2 3-3\n\n0-1 1-0\n0-0 1-1 2-2\n")
+    done = run("--source=a", "--target=b", "--from_alignments=links", "--phrases=p,q")
+    assert "wrote p and q: 13 phrase pairs" in done.out
+    spans = [slice(i, j) for i in range(4) for j in range(i + 1, 5)]
+    expected = {tuple(" ".join(side[span]) for side in words) for span in spans}
+    found = (Path(name).read_text().splitlines() for name in "pq")
+    assert {*zip(*found, strict=True)} == {*expected, ("a", "x"), ("b", "y"), ("a b", "y x")}
+
+
 @pytest.mark.parametrize("flags", [[], ["--layer=2", "--head=1"], ["--head=auto"]])
 def test_words_are_linked_whatever_the_pieces_layer_and_head(run, tmp_path, flags):
     done = run("--model_dir=deep", *TEXT, "--alignments=out", *flags)

@@ -232,7 +232,7 @@ def test_little_time_gets_a_smaller_model_than_much_time_or_none():
     assert short["dropout"] < long["dropout"]
     short, long = (
         found_options("transformer_tiny", "files", {"max_minutes": minutes}, 180_000)
-        for minutes in (8.0, 60.0)
+        for minutes in (15.0, 60.0)
     )
     assert short["bpe_dropout"] == 0 < long["bpe_dropout"]
     assert short["precision"] == long["precision"] == "auto"

@@ -81,6 +81,20 @@ def extract(text: LinkedText, max_length: int) -> Occurrences:
     return joined(*occurrences)
 
 
+def parallel_phrases(text: LinkedText, max_length: int) -> Occurrences:
+    """Finds the phrase pairs of up to `max_length` words on each side that have links at all edges.
+
+    As texts, they are sentence pairs in small: nothing at their edges is without a translation.
+    """
+    has_link = np.zeros(text.source_ends.size, bool)
+    has_link[text.sources] = True
+    occurrences = [Occurrences(*np.zeros((4, 0), np.int64))]
+    for length, starts, first, last in smallest_targets(text, max_length):
+        ok = has_link[starts] & has_link[starts + length - 1]
+        occurrences.append(Occurrences(starts[ok], starts[ok] + length, first[ok], last[ok]))
+    return joined(*occurrences)
+
+
 def smallest_targets(
     text: LinkedText, max_length: int
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:

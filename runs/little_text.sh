@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Trains a Transformer on little text, such as 10,000 sentence pairs, with the help of models that
+# count: words are linked, links give phrases as more text, and guide the attention.
+#
+# Cost: up to MINUTES on two cores.
+#
+#   SOURCE=train.de TARGET=train.en VALID_SOURCE=valid.de VALID_TARGET=valid.en \
+#       runs/little_text.sh [more flags of train.py for the Transformer]
+#
+# Without variables, a part of the demo corpus is the text.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+PYTHON="${PYTHON:-.venv/bin/python}"
+RUNS="${RUNS:-runs/little_text}"
+SOURCE="${SOURCE:-}"
+TARGET="${TARGET:-}"
+VALID_SOURCE="${VALID_SOURCE:-data/demo/valid.en}"
+VALID_TARGET="${VALID_TARGET:-data/demo/valid.de}"
+PIECES="${PIECES:-8000}"
+MINUTES="${MINUTES:-58}"
+SEED="${SEED:-1}"
+
+mkdir -p "$RUNS"
+if [[ -z "$SOURCE" || -z "$TARGET" ]]; then
+    "$PYTHON" -c 'from nmt_zoo.data_pipeline import datasets; datasets.prepare("demo", "data")'
+    SOURCE="$RUNS/source" TARGET="$RUNS/target"
+    head -n 5000 data/demo/train.en > "$SOURCE"
+    head -n 5000 data/demo/train.de > "$TARGET"
+fi
+valid=("--valid_source=$VALID_SOURCE" "--valid_target=$VALID_TARGET")
+phrases=("$RUNS/phrases.source" "$RUNS/phrases.target")
+
+"$PYTHON" align.py --source="$SOURCE" --target="$TARGET" --phrases="${phrases[0]},${phrases[1]}"
+if [[ ! -e "$RUNS/links" ]]; then
+    # Its links guide the attention of the Transformer, which has its pieces.
+    "$PYTHON" train.py --model=hmm_alignment --tokenizer=bpe --num_pieces="$PIECES" \
+        --train_source="$SOURCE" --train_target="$TARGET" "${valid[@]}" --model_dir="$RUNS/links"
+fi
+"$PYTHON" train.py --model=transformer_tiny --set=positions=rotary --set=dropout=0.3 \
+    --vocab_file="$RUNS/links/tokenizer/shared.model" --guide="$RUNS/links" \
+    --train_source="$SOURCE,${phrases[0]}" --train_target="$TARGET,${phrases[1]}" \
+    --corpus_weights=1,1 "${valid[@]}" --noise=none --patience=0 --optimizer=muon \
+    --max_minutes="$MINUTES" --seed="$SEED" --model_dir="$RUNS/model" "$@"
