@@ -370,7 +370,7 @@ class SSRU(Composite):
         """`x [B, T, D]` -> `(output [B, T, D], None)`, because there are no attention weights."""
         empty = self.empty_state(ops.shape(x)[0]).values()
         cells, _ = scan_over_time(self._next, self._gates(x), list(empty))
-        return self._output(cells), None
+        return ops.cast(ops.relu(cells), self.compute_dtype), None
 
     def empty_state(self, batch_size: int | Tensor) -> dict[str, Tensor]:
         """Makes the state before the first position: `cells [N, D]` float32."""
@@ -381,7 +381,7 @@ class SSRU(Composite):
     ) -> tuple[Tensor, Tensor]:
         """`x [N, D]`, `cells [N, D]` of the last position -> `(output [N, D], cells [N, D])`."""
         cells, _ = self._next(self._gates(x), [cells])
-        return self._output(cells), cells
+        return ops.cast(ops.relu(cells), self.compute_dtype), cells
 
     def _gates(self, x):
         """`[..., D]` -> `[..., 2 D]`: how much of the cell is kept, and what is added to it."""
@@ -392,6 +392,3 @@ class SSRU(Composite):
         kept, added = ops.split(gates, 2, axis=-1)
         cells = kept * state[0] + added
         return cells, [cells]
-
-    def _output(self, cells):
-        return ops.cast(ops.relu(cells), self.compute_dtype)
