@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.tables.cells import with_tables
+from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.files import read_lines, write_json, write_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -196,7 +197,7 @@ def tables() -> dict[str, list[str]]:
     if found:
         means = [f"{statistics.mean(r.get(key, math.nan) for _, r in found):.2f}" for key in SCORES]
         rows.append(["**mean**", "", "", "", *(f"**{x}**" for x in means)])
-    named = {"trials": trials, "records": rows}
+    named = {"trials": trials} | ({"records": rows} if found else {})
     return {name: [f"| {' | '.join(row)} |" for row in table] for name, table in named.items()}
 
 
@@ -227,7 +228,7 @@ def main() -> None:
             subprocess.run([sys.executable, *words], cwd=ROOT, check=True)
         record = {"command": f"python -m docs.studies.record {name}"}
         record["minutes_of_process"] = round((time.monotonic() - began) / 60, 2)
-        record["validation"] = curve(folder)
+        record |= {"machine": machine(), "validation": curve(folder)}
         if name in RECORDS:
             record |= scores(folder, f"{flags.data_dir}/multi30k_en_de_lower")
         RESULTS.mkdir(exist_ok=True)

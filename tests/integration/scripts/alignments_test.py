@@ -156,7 +156,7 @@ def test_links_from_a_file_are_counted_and_scored_with_the_text(run, tmp_path):
 
 
 def test_phrases_are_all_parts_of_pairs_with_links_at_their_edges(run):
-    words = "the old dog runs".split(), "der alte Hund läuft".split()
+    words = ["the", "old", "dog", "runs"], ["der", "alte", "Hund", "läuft"]
     Path("a").write_text("the old dog runs fast\n\na b\nthe old dog\n")
     Path("b").write_text("der alte Hund läuft\n\ny x\nder alte Hund\n")
     Path("links").write_text("0-0 1-1 2-2 3-3\n\n0-1 1-0\n0-0 1-1 2-2\n")
