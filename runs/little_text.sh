@@ -6,6 +6,7 @@
 #
 #   SOURCE=train.de TARGET=train.en VALID_SOURCE=valid.de VALID_TARGET=valid.en \
 #       runs/little_text.sh [more flags of train.py for the Transformer]
+#   TEXT_ONLY=1 runs/little_text.sh # Links and phrases alone.
 #
 # Without variables, a part of the demo corpus is the text.
 set -euo pipefail
@@ -20,6 +21,7 @@ VALID_TARGET="${VALID_TARGET:-data/demo/valid.de}"
 PIECES="${PIECES:-8000}"
 MINUTES="${MINUTES:-58}"
 SEED="${SEED:-1}"
+NAME="${NAME:-model}"
 
 mkdir -p "$RUNS"
 if [[ -z "$SOURCE" || -z "$TARGET" ]]; then
@@ -31,14 +33,15 @@ fi
 valid=("--valid_source=$VALID_SOURCE" "--valid_target=$VALID_TARGET")
 phrases=("$RUNS/phrases.source" "$RUNS/phrases.target")
 
-"$PYTHON" align.py --source="$SOURCE" --target="$TARGET" --phrases="${phrases[0]},${phrases[1]}"
 if [[ ! -e "$RUNS/links" ]]; then
+    "$PYTHON" align.py --source="$SOURCE" --target="$TARGET" --phrases="${phrases[0]},${phrases[1]}"
     # Its links guide the attention of the Transformer, which has its pieces.
     "$PYTHON" train.py --model=hmm_alignment --tokenizer=bpe --num_pieces="$PIECES" \
         --train_source="$SOURCE" --train_target="$TARGET" "${valid[@]}" --model_dir="$RUNS/links"
 fi
+if [[ "${TEXT_ONLY:-}" ]]; then exit; fi
 "$PYTHON" train.py --model=transformer_tiny --set=positions=rotary --set=dropout=0.3 \
     --vocab_file="$RUNS/links/tokenizer/shared.model" --guide="$RUNS/links" \
     --train_source="$SOURCE,${phrases[0]}" --train_target="$TARGET,${phrases[1]}" \
     --corpus_weights=1,1 "${valid[@]}" --noise=none --patience=0 --optimizer=muon \
-    --max_minutes="$MINUTES" --seed="$SEED" --model_dir="$RUNS/model" "$@"
+    --max_minutes="$MINUTES" --seed="$SEED" --model_dir="$RUNS/$NAME" "$@"

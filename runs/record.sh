@@ -4,6 +4,7 @@
 # Cost: 30 minutes on two cores. Score: docs/studies/record.md, which tells what was tried.
 #
 #   runs/record.sh [more flags of train.py]
+#   TEXT_ONLY=1 runs/record.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,6 +30,7 @@ for path in (path for split in splits.values() for path in split):
 os.rename(folder + ".part", folder)
 END
 fi
+if [[ "${TEXT_ONLY:-}" ]]; then exit; fi
 # Everything else is the choice of train.py, for the size of the text and the time.
 "$PYTHON" train.py --train_source="$TEXT/train.en" --train_target="$TEXT/train.de" \
     --valid_source="$TEXT/valid.en" --valid_target="$TEXT/valid.de" --noise=none \

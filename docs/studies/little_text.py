@@ -1,0 +1,121 @@
+"""Trains a Transformer on 10,000 sentence pairs of Europarl, with the help of models that count.
+
+    python -m docs.studies.little_text phrases plain # Trials: validation text alone.
+    python -m docs.studies.little_text little_text-1 little_text-2 little_text-3
+    python -m docs.studies.little_text               # The tables alone.
+
+docs/results/little_text/NAME.json has the figures of a run. The test text is translated by the
+seeds alone.
+"""
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+from docs.studies.trials import ROOT, Study, Trial, kept, main
+from nmt_zoo.data_pipeline import datasets
+
+TEXT, MADE = "DATA/europarl10k_de_en", "DATA/little_text"
+SOURCE, TARGET = f"{TEXT}/train.de", f"{TEXT}/train.en"
+USUAL = {"model": "transformer_tiny", "set=positions": "rotary", "set=dropout": 0.3}
+USUAL |= {"noise": "none", "optimizer": "muon", "learning_rate": "1.2e-2", "schedule": "cosine"}
+USUAL |= {"warmup_steps": 300, "max_steps": 5000, "eval_every_steps": 1000, "patience": 0}
+USUAL |= {"average_checkpoints": 1, "intra_op_threads": 1, "bleu_lines": 500}
+USUAL |= {"vocab_file": f"{MADE}/links/tokenizer/shared.model", "guide": f"{MADE}/links"}
+USUAL |= {"train_source": f"{SOURCE},{MADE}/phrases.source", "corpus_weights": "1,1"}
+USUAL |= {"train_target": f"{TARGET},{MADE}/phrases.target"}
+USUAL |= {"valid_source": f"{TEXT}/valid.de", "valid_target": f"{TEXT}/valid.en"}
+
+ALONE = {"train_source": SOURCE, "train_target": TARGET, "corpus_weights": None}
+TRIALS = {
+    "plain": Trial("sentences alone", {**ALONE, "guide": None}),
+    "guide": Trial("and links that guide the attention", ALONE),
+    "phrases": Trial("and phrases: half of the lines"),
+    "bpe_dropout": Trial("with BPE-dropout 0.1", {"bpe_dropout": 0.1}),
+    "lexical": Trial("with a lexical layer", None, "lexical"),
+}
+
+
+def lexical() -> None:
+    """Adds what the aligned source words are by themselves (as Nguyen and Chiang 2018).
+
+    The layer has the vectors of target words as output weights, and begins at 0.
+    """
+    from keras import ops
+
+    from nmt_zoo.models.layers.basic import Dense
+    from nmt_zoo.models.transformer import Transformer
+
+    build, encode, step = Transformer.build, Transformer.encode, Transformer.step_features
+
+    def built(self: Any, *shapes: Any) -> None:
+        if not hasattr(self, "lexical"):
+            options = {"use_bias": False, "kernel_initializer": "zeros", "name": "lexical"}
+            self.lexical = Dense(self.width, self.width, dtype=self.dtype_policy, **options)
+        build(self, *shapes)
+
+    def added(self: Any, features: Any, attention: Any, words: Any) -> Any:
+        return features + self.lexical(
+            ops.tanh(ops.matmul(ops.cast(attention, words.dtype), words))
+        )
+
+    def whole(self: Any, inputs: Any, training: bool | None = None) -> tuple[Any, Any]:
+        memory, mask, _ = self._encode(inputs["source_ids"], training)
+        features, _, maps = self._decode(inputs["target_in_ids"], memory, mask, training)
+        words = self.source_embedding(inputs["source_ids"])
+        attention = self._alignment(maps)
+        words = self.embedding_dropout(words, training=training)
+        return added(self, features, attention, words), attention
+
+    def encoded(self: Any, source_ids: Any, training: bool = False) -> dict[str, Any]:
+        return encode(self, source_ids, training) | {"words": self.source_embedding(source_ids)}
+
+    def stepped(self: Any, token_ids: Any, at: Any, state: Any, context: Any) -> tuple[Any, ...]:
+        x, state, attention = step(self, token_ids, at, state, context)
+        sentences, length, _ = ops.shape(context["words"])
+        attended = ops.reshape(attention, (sentences, -1, length))
+        features = ops.reshape(x, (sentences, -1, self.width))
+        features = added(self, features, attended, context["words"])
+        return ops.reshape(features, (-1, self.width)), state, attention
+
+    Transformer.build, Transformer.encode = built, encoded
+    Transformer.features_and_alignment, Transformer.step_features = whole, stepped
+
+
+def run_script(data_dir: str, **variables: str) -> None:
+    """Runs runs/little_text.sh on Europarl."""
+    datasets.prepare("europarl10k_de_en", data_dir)
+    given = {"PYTHON": sys.executable, "SOURCE": SOURCE, "TARGET": TARGET, **variables}
+    given |= {"VALID_SOURCE": f"{TEXT}/valid.de", "VALID_TARGET": f"{TEXT}/valid.en"}
+    given = {name: value.replace("DATA", data_dir) for name, value in given.items()}
+    environment = {**os.environ, **given}
+    subprocess.run(["runs/little_text.sh"], cwd=ROOT, env=environment, check=True)
+
+
+def score(data_dir: str, folder: str, seed: int) -> dict[str, Any]:
+    """Trains by runs/little_text.sh, translates the test text, and returns the facts of the run."""
+    run_script(
+        data_dir, RUNS=os.path.dirname(folder), NAME=os.path.basename(folder), SEED=str(seed)
+    )
+    words = [f"--model_dir={folder}", "--beam_size=5", "--tokenize=none", "--lowercase"]
+    words += [
+        f"--{name}={TEXT}/test.{side}" for name, side in (("input", "de"), ("reference", "en"))
+    ]
+    words += [f"--output={folder}/test.en", f"--save_scores={folder}/scores.json"]
+    words = [word.replace("DATA", data_dir) for word in words]
+    subprocess.run([sys.executable, "translate.py", *words], cwd=ROOT, check=True)
+    return kept(folder)
+
+
+def prepare(data_dir: str) -> None:
+    """Writes phrases, and trains the aligner that guides, by runs/little_text.sh."""
+    run_script(data_dir, RUNS=MADE, TEXT_ONLY="1")
+
+
+SCORES = {"BLEU": "bleu", "chrF": "chrf"}
+CHANGES = {"lexical": lexical}
+STUDY = Study("little_text", USUAL, prepare, TRIALS, CHANGES, score, SCORES, lines=500)
+
+if __name__ == "__main__":
+    main(STUDY)
