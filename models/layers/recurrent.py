@@ -353,8 +353,8 @@ class SSRU(Composite):
     """Simpler simple recurrent unit, in the place of masked self-attention (Kim et al. 2019).
 
     The cell `c_t = f_t c_{t-1} + (1 - f_t) W x_t` forgets by `f_t = sigmoid(V x_t + b)`; the output
-    is `relu(c_t)`. The cell is the only state, so a step costs as much at the last position as at
-    the first. `call` takes whole sequences; `step` takes one position. Both give equal results.
+    is `relu(c_t)`. The cell is the only state, so all steps cost the same. `call` takes whole
+    sequences; `step` takes one position. Both give equal results.
     Example:
         >>> SSRU(width=8)(ops.ones((2, 3, 8)))[0].shape
         TensorShape([2, 3, 8])

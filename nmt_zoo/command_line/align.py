@@ -87,8 +87,7 @@ class Arguments(flag_values.Arguments):
     )
     phrases: list[str] = _text(
         [],
-        f"Two files, for phrases of up to {_PHRASE} words on each side and for their translations: "
-        "more text for a network that has little.",
+        f"Two files, for phrases of the text of up to {_PHRASE} words and for their translations.",
         needs=("source",),
     )
     model: str = _training(
@@ -191,7 +190,10 @@ def check_flags(flags: Arguments) -> None:
     for wrong, message in (
         (not all(files), "--from_alignments: expected names of files, found an empty one"),
         (len(files) > 2, f"--from_alignments: expected one or two files, found {len(files)}"),
-        (len(flags.phrases) not in (0, 2), f"--phrases: two files, found {len(flags.phrases)}"),
+        (
+            flags.phrases and (len(flags.phrases) != 2 or not all(flags.phrases)),
+            f"--phrases={','.join(flags.phrases)}: expected two files",
+        ),
         (
             flags.trains
             and flags.symmetrise not in (None, "agree")
@@ -350,12 +352,11 @@ def print_scores(flags: Arguments, alignments: Any, gold: Any, records: dict[str
         f"({len(gold):,} sentence pairs, {num_links:,} links)"
     )
     if flags.save_scores:
-        settings = ("gold", "layer", "head")
         record = {
             **records,
             **{name: round(value, 4) for name, value in score._asdict().items()},
             **{"sentences": len(gold), "links": num_links},
-            **{name: getattr(flags, name) for name in settings},
+            **{name: getattr(flags, name) for name in ("gold", "layer", "head")},
             "symmetrise": flags.symmetrise or ("agree" if flags.trains else None),
             "threshold": flags.least,
             "machine": machine(),
