@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Trains a Transformer on little text, such as 10,000 sentence pairs, with the help of models that
-# count: words are linked, links give phrases as more text, and guide the attention.
+# Trains a Transformer on little text, such as 10,000 sentence pairs. Models that count help: words are
+# linked, links give phrases as more text, and guide the attention. Lines of two sentences are more
+# text, too.
 #
 # Cost: up to MINUTES on two cores.
 #
@@ -32,9 +33,21 @@ if [[ -z "$SOURCE" || -z "$TARGET" ]]; then
 fi
 valid=("--valid_source=$VALID_SOURCE" "--valid_target=$VALID_TARGET")
 phrases=("$RUNS/phrases.source" "$RUNS/phrases.target")
+twos=("$RUNS/twos.source" "$RUNS/twos.target")
+
+moved() {  # The lines of a file, from another one on.
+    awk -v n="$2" 'NR > n' "$1"
+    awk -v n="$2" 'NR <= n' "$1"
+}
 
 if [[ ! -e "$RUNS/links" ]]; then
     "$PYTHON" align.py --source="$SOURCE" --target="$TARGET" --phrases="${phrases[0]},${phrases[1]}"
+    rm -f "${twos[@]}"
+    half=$(($(wc -l < "$SOURCE") / 2))
+    for lines in 1 "$half"; do
+        paste -d ' ' "$SOURCE" <(moved "$SOURCE" "$lines") >> "${twos[0]}"
+        paste -d ' ' "$TARGET" <(moved "$TARGET" "$lines") >> "${twos[1]}"
+    done
     # Its links guide the attention of the Transformer, which has its pieces.
     "$PYTHON" train.py --model=hmm_alignment --tokenizer=bpe --num_pieces="$PIECES" \
         --train_source="$SOURCE" --train_target="$TARGET" "${valid[@]}" --model_dir="$RUNS/links"
@@ -42,6 +55,7 @@ fi
 if [[ "${TEXT_ONLY:-}" ]]; then exit; fi
 "$PYTHON" train.py --model=transformer_tiny --set=positions=rotary --set=dropout=0.3 \
     --vocab_file="$RUNS/links/tokenizer/shared.model" --guide="$RUNS/links" \
-    --train_source="$SOURCE,${phrases[0]}" --train_target="$TARGET,${phrases[1]}" \
-    --corpus_weights=1,1 "${valid[@]}" --noise=none --patience=0 --optimizer=muon \
+    --train_source="$SOURCE,${phrases[0]},${twos[0]}" \
+    --train_target="$TARGET,${phrases[1]},${twos[1]}" --corpus_weights=1,2,1 "${valid[@]}" \
+    --noise=none --patience=0 --optimizer=muon \
     --max_minutes="$MINUTES" --seed="$SEED" --model_dir="$RUNS/$NAME" "$@"

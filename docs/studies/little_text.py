@@ -23,17 +23,23 @@ USUAL |= {"noise": "none", "optimizer": "muon", "learning_rate": "1.2e-2", "sche
 USUAL |= {"warmup_steps": 300, "max_steps": 5000, "eval_every_steps": 1000, "patience": 0}
 USUAL |= {"average_checkpoints": 1, "intra_op_threads": 1, "bleu_lines": 500}
 USUAL |= {"vocab_file": f"{MADE}/links/tokenizer/shared.model", "guide": f"{MADE}/links"}
-USUAL |= {"train_source": f"{SOURCE},{MADE}/phrases.source", "corpus_weights": "1,1"}
-USUAL |= {"train_target": f"{TARGET},{MADE}/phrases.target"}
+USUAL |= {"train_source": f"{SOURCE},{MADE}/phrases.source,{MADE}/twos.source"}
+USUAL |= {"train_target": f"{TARGET},{MADE}/phrases.target,{MADE}/twos.target"}
+USUAL |= {"corpus_weights": "1,2,1"}
 USUAL |= {"valid_source": f"{TEXT}/valid.de", "valid_target": f"{TEXT}/valid.en"}
 
 ALONE = {"train_source": SOURCE, "train_target": TARGET, "corpus_weights": None}
+PHRASES = {"train_source": f"{SOURCE},{MADE}/phrases.source", "corpus_weights": "1,1"}
+PHRASES |= {"train_target": f"{TARGET},{MADE}/phrases.target"}
 TRIALS = {
     "plain": Trial("sentences alone", {**ALONE, "guide": None}),
     "guide": Trial("and links that guide the attention", ALONE),
-    "phrases": Trial("and phrases: half of the lines"),
-    "bpe_dropout": Trial("with BPE-dropout 0.1", {"bpe_dropout": 0.1}),
-    "lexical": Trial("with a lexical layer", None, "lexical"),
+    "phrases": Trial("and phrases: half of the lines", PHRASES),
+    "twos": Trial("and lines of two sentences: a quarter"),
+    "unguided": Trial("the same without links", {"guide": None}),
+    "dropout": Trial("as above with links, dropout 0.4", {"set=dropout": 0.4}),
+    "bpe_dropout": Trial("with links, BPE-dropout 0.1", {"bpe_dropout": 0.1}),
+    "lexical": Trial("with links and a lexical layer", None, "lexical"),
 }
 
 
