@@ -9,14 +9,14 @@
 #       runs/little_text.sh [more flags of train.py for the Transformer]
 #   TEXT_ONLY=1 runs/little_text.sh # Links and phrases alone.
 #
-# Without variables, a part of the demo corpus is the text.
+# Without variables, `make demo` has made the demo corpus, which is the text.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 PYTHON="${PYTHON:-.venv/bin/python}"
 RUNS="${RUNS:-runs/little_text}"
-SOURCE="${SOURCE:-}"
-TARGET="${TARGET:-}"
+SOURCE="${SOURCE:-data/demo/train.en}"
+TARGET="${TARGET:-data/demo/train.de}"
 VALID_SOURCE="${VALID_SOURCE:-data/demo/valid.en}"
 VALID_TARGET="${VALID_TARGET:-data/demo/valid.de}"
 PIECES="${PIECES:-8000}"
@@ -25,12 +25,6 @@ SEED="${SEED:-1}"
 NAME="${NAME:-model}"
 
 mkdir -p "$RUNS"
-if [[ -z "$SOURCE" || -z "$TARGET" ]]; then
-    "$PYTHON" -c 'from nmt_zoo.data_pipeline import datasets; datasets.prepare("demo", "data")'
-    SOURCE="$RUNS/source" TARGET="$RUNS/target"
-    head -n 5000 data/demo/train.en > "$SOURCE"
-    head -n 5000 data/demo/train.de > "$TARGET"
-fi
 valid=("--valid_source=$VALID_SOURCE" "--valid_target=$VALID_TARGET")
 phrases=("$RUNS/phrases.source" "$RUNS/phrases.target")
 twos=("$RUNS/twos.source" "$RUNS/twos.target")
@@ -40,18 +34,16 @@ moved() {  # The lines of a file, from another one on.
     awk -v n="$2" 'NR <= n' "$1"
 }
 
-if [[ ! -e "$RUNS/links" ]]; then
-    "$PYTHON" align.py --source="$SOURCE" --target="$TARGET" --phrases="${phrases[0]},${phrases[1]}"
-    rm -f "${twos[@]}"
-    half=$(($(wc -l < "$SOURCE") / 2))
-    for lines in 1 "$half"; do
-        paste -d ' ' "$SOURCE" <(moved "$SOURCE" "$lines") >> "${twos[0]}"
-        paste -d ' ' "$TARGET" <(moved "$TARGET" "$lines") >> "${twos[1]}"
-    done
-    # Its links guide the attention of the Transformer, which has its pieces.
-    "$PYTHON" train.py --model=hmm_alignment --tokenizer=bpe --num_pieces="$PIECES" \
-        --train_source="$SOURCE" --train_target="$TARGET" "${valid[@]}" --model_dir="$RUNS/links"
-fi
+"$PYTHON" align.py --source="$SOURCE" --target="$TARGET" --phrases="${phrases[0]},${phrases[1]}"
+rm -f "${twos[@]}"
+half=$(($(wc -l < "$SOURCE") / 2))
+for lines in 1 "$half"; do
+    paste -d ' ' "$SOURCE" <(moved "$SOURCE" "$lines") >> "${twos[0]}"
+    paste -d ' ' "$TARGET" <(moved "$TARGET" "$lines") >> "${twos[1]}"
+done
+# The links of this model guide the attention of the Transformer, which has its pieces.
+"$PYTHON" train.py --model=hmm_alignment --tokenizer=bpe --num_pieces="$PIECES" \
+    --train_source="$SOURCE" --train_target="$TARGET" "${valid[@]}" --model_dir="$RUNS/links"
 if [[ "${TEXT_ONLY:-}" ]]; then exit; fi
 "$PYTHON" train.py --model=transformer_tiny --set=positions=rotary --set=dropout=0.3 \
     --vocab_file="$RUNS/links/tokenizer/shared.model" --guide="$RUNS/links" \

@@ -13,10 +13,10 @@ import subprocess
 import sys
 from typing import Any
 
-from docs.studies.trials import ROOT, Study, Trial, kept, main
+from docs.studies.trials import DATA, ROOT, Study, Trial, kept, main
 from nmt_zoo.data_pipeline import datasets
 
-TEXT, MADE = "DATA/europarl10k_de_en", "DATA/little_text"
+TEXT, MADE = f"{DATA}/europarl10k_de_en", f"{DATA}/little_text"
 SOURCE, TARGET = f"{TEXT}/train.de", f"{TEXT}/train.en"
 USUAL = {"model": "transformer_tiny", "set=positions": "rotary", "set=dropout": 0.3}
 USUAL |= {"noise": "none", "optimizer": "muon", "learning_rate": "1.2e-2", "schedule": "cosine"}
@@ -94,7 +94,7 @@ def run_script(data_dir: str, **variables: str) -> None:
     datasets.prepare("europarl10k_de_en", data_dir)
     given = {"PYTHON": sys.executable, "SOURCE": SOURCE, "TARGET": TARGET, **variables}
     given |= {"VALID_SOURCE": f"{TEXT}/valid.de", "VALID_TARGET": f"{TEXT}/valid.en"}
-    given = {name: value.replace("DATA", data_dir) for name, value in given.items()}
+    given = {name: value.replace(DATA, data_dir) for name, value in given.items()}
     environment = {**os.environ, **given}
     subprocess.run(["runs/little_text.sh"], cwd=ROOT, env=environment, check=True)
 
@@ -109,7 +109,7 @@ def score(data_dir: str, folder: str, seed: int) -> dict[str, Any]:
         f"--{name}={TEXT}/test.{side}" for name, side in (("input", "de"), ("reference", "en"))
     ]
     words += [f"--output={folder}/test.en", f"--save_scores={folder}/scores.json"]
-    words = [word.replace("DATA", data_dir) for word in words]
+    words = [word.replace(DATA, data_dir) for word in words]
     subprocess.run([sys.executable, "translate.py", *words], cwd=ROOT, check=True)
     return kept(folder)
 
@@ -121,7 +121,7 @@ def prepare(data_dir: str) -> None:
 
 SCORES = {"BLEU": "bleu", "chrF": "chrf"}
 CHANGES = {"lexical": lexical}
-STUDY = Study("little_text", USUAL, prepare, TRIALS, CHANGES, score, SCORES, lines=500)
+STUDY = Study("little_text", USUAL, prepare, TRIALS, CHANGES, score, SCORES)
 
 if __name__ == "__main__":
     main(STUDY)

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from typing import Any
 
-from docs.studies.trials import ROOT, Study, Trial, kept, main
+from docs.studies.trials import DATA, ROOT, Study, Trial, kept, main
 from nmt_zoo.common.files import read_lines
 
 # The recipe of runs/multi30k.sh, for fewer updates.
@@ -23,7 +23,7 @@ USUAL |= {"set=dropout": 0.2, "bpe_dropout": 0, "noise": "none", "schedule": "co
 USUAL |= {"patience": 0, "precision": "auto", "max_steps": 2000, "warmup_steps": 600}
 USUAL |= {"learning_rate": "3e-3", "eval_every_steps": 1000, "intra_op_threads": 1}
 USUAL |= {"average_checkpoints": 1, "bleu_lines": 200}
-TEXT = "DATA/multi30k_en_de_lower"
+TEXT = f"{DATA}/multi30k_en_de_lower"
 USUAL |= {"train_source": f"{TEXT}/train.en", "train_target": f"{TEXT}/train.de"}
 USUAL |= {"valid_source": f"{TEXT}/valid.en", "valid_target": f"{TEXT}/valid.de"}
 
@@ -124,7 +124,7 @@ def score(data_dir: str, folder: str, seed: int) -> dict[str, Any]:
     subprocess.run(["runs/record.sh"], cwd=ROOT, env={**os.environ, **given}, check=True)
     facts = kept(folder)
     if importlib.util.find_spec("sacremoses"):
-        reference = f"{TEXT}/test.de".replace("DATA", data_dir)
+        reference = f"{TEXT}/test.de".replace(DATA, data_dir)
         facts["bleu_of_moses_tokens"] = of_tokens(f"{folder}/test.de", reference)
     return facts
 
@@ -141,7 +141,7 @@ def of_tokens(output: str, reference: str) -> float:
 
 
 SCORES = {"BLEU": "bleu", "chrF": "chrf", "BLEU of Moses tokens": "bleu_of_moses_tokens"}
-STUDY = Study("record", USUAL, prepare, TRIALS, CHANGES, score, SCORES, lines=200)
+STUDY = Study("record", USUAL, prepare, TRIALS, CHANGES, score, SCORES)
 
 if __name__ == "__main__":
     main(STUDY)

@@ -41,6 +41,11 @@ def scores(flags: Any, name: str, *how: str) -> dict[str, Any]:
     return {"name": name, "flags": [*how], **{key: found[key] for key in kept if key in found}}
 
 
+def newest(folder: Path) -> Path:
+    """Returns the newest version in a folder of exports."""
+    return max(folder.glob("[0-9]*"), key=lambda path: int(path.name))
+
+
 def size(path: Path) -> int:
     """Returns the bytes of a file, or of all files of a folder."""
     files = [path] if path.is_file() else path.rglob("*")
@@ -50,7 +55,6 @@ def size(path: Path) -> int:
 def measured(flags: Any) -> dict[str, Any]:
     """Measures the teachers and the student that runs/student.sh has left."""
     teachers, runs = flags.teachers.split(","), Path(flags.runs)
-    newest = max(Path(runs, "ctranslate2").glob("[0-9]*"), key=lambda path: int(path.name))
     student, engine = f"--model_dir={runs}/model", f"--export_dir={runs}/ctranslate2"
     rows = [
         scores(flags, "teachers together", f"--model_dir={flags.teachers}", BEAM),
@@ -60,9 +64,9 @@ def measured(flags: Any) -> dict[str, Any]:
         scores(flags, "student in 8 bits, CTranslate2, beam 5", engine, BEAM),
         scores(flags, "student in 8 bits, CTranslate2, greedy", engine, GREEDY),
     ]
-    sizes = {"CTranslate2": size(newest), "Argos Translate": size(next(runs.glob("*.argosmodel")))}
-    savedmodel = max(Path(runs, "savedmodel").glob("[0-9]*"), key=lambda path: int(path.name))
-    sizes["SavedModel"] = size(savedmodel)
+    forms = {"CTranslate2": newest(runs / "ctranslate2"), "SavedModel": newest(runs / "savedmodel")}
+    forms["Argos Translate"] = next(runs.glob("*.argosmodel"))
+    sizes = {name: size(path) for name, path in forms.items()}
     source = f"--source={flags.data_dir}/multi30k_en_de_lower/test.en"
     speed = [f"--model_dir={runs}/model", source, f"--output={runs}/speed.json", "--random"]
     how = ["--beams", "1", "--lines", "1000"]

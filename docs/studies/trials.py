@@ -19,6 +19,7 @@ from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.files import read_lines, write_json, write_text
 
 ROOT = Path(__file__).resolve().parents[2]
+DATA = "{data}"  # In a value: the --data_dir.
 
 
 class Trial(NamedTuple):
@@ -33,14 +34,13 @@ class Study(NamedTuple):
     """A recipe and its trials; docs/studies/NAME.md is its page, docs/results/NAME its records."""
 
     name: str
-    # Flags of all trials, which a trial may change, or leave out by None; DATA is the --data_dir.
+    # Flags of all trials, which a trial may change, or leave out by None; {data}: --data_dir.
     usual: dict[str, Any]
     prepare: Callable[[str], None]  # Makes the text of the trials in the --data_dir.
     trials: dict[str, Trial]
     changes: dict[str, Callable[[], None]]  # of the code
     score: Callable[[str, str, int], dict[str, Any]]  # (--data_dir, folder, seed) -> facts
     scores: dict[str, str]  # Heading of a column of the table of seeds -> its fact.
-    lines: int  # for BLEU of a trial
 
     @property
     def seeds(self) -> list[str]:
@@ -63,7 +63,7 @@ def trial_command(study: Study, name: str, data_dir: str, runs: str) -> list[str
     words = ["-m", module, f"--code={trial.code}"] if trial.code else ["train.py"]
     flags = {**study.usual, **(trial.flags or {}), "model_dir": f"{runs}/{name}"}
     given = ((key, str(value)) for key, value in flags.items() if value is not None)
-    return words + [f"--{key}={value.replace('DATA', data_dir)}" for key, value in given]
+    return words + [f"--{key}={value.replace(DATA, data_dir)}" for key, value in given]
 
 
 def curve(folder: str) -> list[dict[str, Any]]:
@@ -76,7 +76,7 @@ def curve(folder: str) -> list[dict[str, Any]]:
 def tables(study: Study) -> dict[str, list[str]]:
     """Returns the lines of the tables by name, from the records."""
     records = {path.stem: json.loads(path.read_text()) for path in study.results.glob("*.json")}
-    trials = [["change", "updates", "perplexity", f"BLEU, {study.lines} lines"]]
+    trials = [["change", "updates", "perplexity", f"BLEU, {study.usual['bleu_lines']} lines"]]
     for name, trial in study.trials.items():
         if name in records:
             last = records[name]["validation"][-1]

@@ -317,27 +317,27 @@ def main(flags: Arguments) -> int:
         write_alignments(flags.alignments, alignments)
         print(f"wrote {flags.alignments}: {sum(map(len, alignments)):,} links")
     if flags.lexicon or flags.phrases:
-        count_words(flags, alignments, sides, [list(map(split_words, side)) for side in lines])
+        count_words(flags, alignments, sides, lines)
     if gold is not None:
         print_scores(flags, alignments, gold, records)
     return 0
 
 
-def count_words(flags: Arguments, alignments: Any, sides: Any, words: Any) -> None:
+def count_words(flags: Arguments, alignments: Any, sides: Any, lines: Any) -> None:
     """Writes what links tell of words and phrases, as --lexicon and --phrases ask for.
 
-    `sides` are the words of both sides as numbers, `words` as lists of words.
+    `sides` are the words of both sides as numbers, `lines` the text of both.
     """
     if flags.lexicon:
-        count = write_lexicon(flags.lexicon, alignments, *words)
+        count = write_lexicon(flags.lexicon, alignments, *(map(split_words, x) for x in lines))
         print(f"wrote {flags.lexicon}: {count:,} word pairs")
     if flags.phrases:
         text = link_text(EncodedCorpus(*sides), CorpusLinks.of_lists(alignments))
-        flat = [[word for line in side for word in (*line, "")] for side in words]
-        pairs = {
-            (" ".join(flat[0][start:end]), " ".join(flat[1][first:last])): None
-            for start, end, first, last in zip(*parallel_phrases(text, _PHRASE), strict=True)
-        }
+        flat = [[word for x in side for word in (*split_words(x), "")] for side in lines]
+        places = zip(*parallel_phrases(text, _PHRASE), strict=True)
+        pairs = dict.fromkeys(
+            (" ".join(flat[0][a:b]), " ".join(flat[1][c:d])) for a, b, c, d in places
+        )
         for side, path in enumerate(flags.phrases):
             write_lines(path, (pair[side] for pair in pairs))
         print(f"wrote {' and '.join(flags.phrases)}: {len(pairs):,} phrase pairs")

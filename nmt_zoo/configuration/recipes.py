@@ -310,8 +310,8 @@ def options_of_size(
         chosen["num_pieces"] = _num_pieces(model, counted, size.characters)
     # A vocabulary that exists already may have pieces of another kind than BPE.
     if model in _TRANSFORMERS and not any(map(given.get, ("vocab_file", "init_from", "teacher"))):
-        few = is_hurried(model, size.tokens, minutes / 2)  # Passes; docs/studies/record.md.
-        chosen["bpe_dropout"] = 0.0 if few else _of_size(size.tokens)[3]
+        few_passes = is_hurried(model, size.tokens, minutes / 2)  # See docs/studies/record.md.
+        chosen["bpe_dropout"] = 0.0 if few_passes else _of_size(size.tokens)[3]
     if model in _TRANSFORMERS and minutes:
         chosen["precision"] = AUTO
         if given.get("optimizer", "muon") == "muon":
