@@ -31,9 +31,11 @@ os.rename(folder + ".part", folder)
 END
 fi
 if [[ "${TEXT_ONLY:-}" ]]; then exit; fi
-# Everything else is the choice of train.py, for the size of the text and the time.
+# A replica on each of two cores, with half of the tokens. Everything else is the choice of train.py,
+# for the size of the text and the time.
 "$PYTHON" train.py --train_source="$TEXT/train.en" --train_target="$TEXT/train.de" \
     --valid_source="$TEXT/valid.en" --valid_target="$TEXT/valid.de" --noise=none \
+    --distribution=mirrored --num_replicas=2 --max_tokens_per_batch=1024 \
     --max_minutes="$MINUTES" --seed="$SEED" --model_dir="$MODEL_DIR" "$@"
 "$PYTHON" translate.py --model_dir="$MODEL_DIR" --beam_size=5 --engine=tensorflow \
     --input="$TEXT/test.en" --reference="$TEXT/test.de" \

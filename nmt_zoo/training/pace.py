@@ -10,12 +10,12 @@ times measured again could give other numbers.
 import itertools
 import time
 from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from nmt_zoo.common import process
-from nmt_zoo.common.parallel import num_cores
 from nmt_zoo.configuration.options import AUTO, BY_NAME
 from nmt_zoo.configuration.resolver import CORPUS, FLAG, TIMING, Settled
 from nmt_zoo.data_pipeline.pipeline import dataset_of
@@ -209,16 +209,15 @@ def why_untimed(run: Any) -> str:
 def seconds_an_update(run: Any, duration: float) -> float:
     """Returns mean seconds of an update of a fresh model; as `time_updates`.
 
-    Several devices take about as long as one, because each has a batch and, as long as there are
-    enough, cores of its own. XLA would compile for each new shape first, so it is left out.
+    Each of several devices has a batch. GPUs take about as long as one; devices that share a
+    processor are timed at once. XLA would compile for each new shape first, so it is left out.
     """
     with process.temporary_graphs():  # Two models at once may be too much for an accelerator.
         # The fall of the rate is chosen next, and the rate does not change the time.
         way = on_trial(run.with_options(TIMING, schedule="constant", jit_compile=False))
         batches = dataset_of(run.epochs.corpus_of(0), run.epochs.first)
-        seconds = time_updates(way, batches, run.options["accumulate_steps"], duration)
-        del way
-    return seconds * max(1.0, run.devices.num_local / num_cores())
+        at_once = 1 if tf.config.list_physical_devices("GPU") else run.devices.num_local
+        return time_updates(way, batches, run.options["accumulate_steps"], duration, at_once)
 
 
 def on_trial(run: Any) -> Any:
@@ -229,15 +228,23 @@ def on_trial(run: Any) -> Any:
     return run.way.of_run(alone, model)
 
 
-def time_updates(way: Any, batches: Iterable[Any], accumulate_steps: int, duration: float) -> float:
+def time_updates(
+    way: Any, batches: Iterable[Any], accumulate_steps: int, duration: float, at_once: int = 1
+) -> float:
     """Returns mean seconds of 2 to 30 updates without the first, which TensorFlow traces.
 
-    The model must not be used afterwards, because the updates have changed it. Timing ends after
-    `duration` seconds, once there are enough updates.
+    So many updates as `at_once` says are made at the same time. The model must not be used
+    afterwards, because the updates have changed it. Timing ends after `duration` seconds, once
+    there are enough updates.
     """
     batches, began, count = itertools.cycle(batches), 0.0, 0
-    while count < 2 or (count < _ENOUGH and time.monotonic() - began < duration):
-        values = way.step(*itertools.islice(batches, accumulate_steps))
-        float(values["loss"][0])  # Waits for the update.
-        began, count = (began, count + 1) if began else (time.monotonic(), 0)
+
+    def update(batches: list[Any]) -> None:
+        float(way.step(*batches)["loss"][0])  # Waits for the update.
+
+    with ThreadPoolExecutor(at_once) as pool:
+        while count < 2 or (count < _ENOUGH and time.monotonic() - began < duration):
+            taken = [list(itertools.islice(batches, accumulate_steps)) for _ in range(at_once)]
+            list(pool.map(update, taken if began else taken[:1]))
+            began, count = (began, count + 1) if began else (time.monotonic(), 0)
     return (time.monotonic() - began) / count
