@@ -24,7 +24,7 @@ from nmt_zoo.decoding.alignment.aligner import Aligner
 from nmt_zoo.decoding.explorer.page import explorer_page, model_data
 from nmt_zoo.decoding.explorer.sentence import maps_of
 from nmt_zoo.decoding.pictures.attention_pictures import save_attention
-from nmt_zoo.decoding.pictures.learning_curves import save_curves
+from nmt_zoo.decoding.pictures.figures import save_curves
 from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.decoding.search.requests import FILES, OPTIONS
 from nmt_zoo.decoding.text.line_warnings import LineWarnings

@@ -2,7 +2,7 @@
 # Teaches a small model the translations of larger ones (Kim and Rush 2016), and writes it as a
 # SavedModel, as a folder for CTranslate2, and as an archive for Argos Translate, in 8 bits.
 #
-# Cost: a translation of SOURCE by all teachers, and a training.
+# Cost: a translation of SOURCE by all teachers, and a training of MINUTES.
 #
 #   TEACHERS=runs/a,runs/b SOURCE=train.en TARGET=train.de VALID_SOURCE=valid.en \
 #       VALID_TARGET=valid.de runs/student.sh [more flags of train.py for the student]
@@ -19,6 +19,7 @@ TARGET="${TARGET:-data/demo/train.de}"
 VALID_SOURCE="${VALID_SOURCE:-data/demo/valid.en}"
 VALID_TARGET="${VALID_TARGET:-data/demo/valid.de}"
 PIECES="${PIECES:-4000}"
+MINUTES="${MINUTES:-20}"
 FROM="${FROM:-en}"  # languages, as ISO 639 has them
 TO="${TO:-de}"
 
@@ -34,7 +35,7 @@ valid=("--valid_source=$VALID_SOURCE" "--valid_target=$VALID_TARGET")
     --set=num_encoder_layers=3 --set=num_decoder_layers=1 --set=positions=rotary --set=dropout=0 \
     --vocab_file="$RUNS/links/tokenizer/shared.model" --guide="$RUNS/links" --guide_weight=0.05 \
     --train_source="$SOURCE,$SOURCE" --train_target="$RUNS/taught,$TARGET" "${valid[@]}" \
-    --noise=none --optimizer=muon --model_dir="$RUNS/model" "$@"
+    --noise=none --optimizer=muon --max_minutes="$MINUTES" --model_dir="$RUNS/model" "$@"
 "$PYTHON" export.py --model_dir="$RUNS/model" --export_dir="$RUNS/savedmodel" --precision=int8
 "$PYTHON" export.py --model_dir="$RUNS/model" --export_dir="$RUNS/ctranslate2" \
     --format=ctranslate2 --quantization=int8

@@ -33,7 +33,6 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, write_json, write_lines
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.text_form import split_words
-from nmt_zoo.decoding.alignment.lexicons import write_lexicon
 from nmt_zoo.decoding.alignment.links import (
     AGREED,
     SYMMETRISATIONS,
@@ -44,6 +43,7 @@ from nmt_zoo.decoding.alignment.links import (
     write_alignments,
 )
 from nmt_zoo.decoding.alignment.parallel_text import ParallelText
+from nmt_zoo.decoding.unknowns import write_lexicon
 from nmt_zoo.training.ways.expectation_maximisation import text_alignment
 from nmt_zoo.training.ways.expectation_maximisation.corpus_links import CorpusLinks
 from nmt_zoo.training.ways.phrases.extraction import link_text, parallel_phrases

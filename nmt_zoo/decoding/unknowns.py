@@ -1,4 +1,4 @@
-"""Replaces UNK in a translation by a source word, or by its translation in a lexicon.
+"""Replaces UNK in a translation by a source word, or its translation in a lexicon; lexicons.
 
 Follows Luong et al. 2015, "Addressing the Rare Word Problem in Neural Machine Translation". The
 source word is found by attention, as in Jean et al. 2015, "On Using Very Large Target Vocabulary
@@ -7,13 +7,14 @@ for Neural Machine Translation".
 
 import collections
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import read_lines
+from nmt_zoo.common.files import read_lines, write_lines
 from nmt_zoo.data_pipeline.text_form import normalised
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID
@@ -46,6 +47,46 @@ def read_lexicon(path: str) -> dict[str, str]:
     if not best:
         raise UserError(f"{path}: empty; expected lines `source_word target_word probability`")
     return {source: target for source, (target, _) in best.items()}
+
+
+def write_lexicon(
+    path: str,
+    alignments: Iterable[Iterable[tuple[int, int]]],
+    source_words: Iterable[Sequence[str]],
+    target_words: Iterable[Sequence[str]],
+) -> int:
+    """Writes a lexicon of links for `read_lexicon`, atomically; returns the number of its lines.
+
+    The probability is the target word's share of all links of the source word in a text. Lines are
+    sorted by source word, then by falling probability. White space separates the three, so a word
+    with white space inside, such as a number with no-break spaces, cannot be written. Its pairs are
+    left out, and counted on standard error.
+    Raises UserError: the file cannot be written.
+    """
+    counts = collections.Counter(
+        (source[i], target[j])
+        for links, source, target in zip(alignments, source_words, target_words, strict=True)
+        for i, j in links
+    )
+    totals = collections.Counter()
+    for (source, _), count in counts.items():
+        totals[source] += count
+    lines = [
+        f"{source} {target} {count / totals[source]:.6g}"
+        for (source, target), count in sorted(
+            counts.items(), key=lambda entry: (entry[0][0], -entry[1], entry[0][1])
+        )
+        if source.split() == [source] and target.split() == [target]
+    ]
+    write_lines(path, lines)
+    left_out = len(counts) - len(lines)
+    if left_out:
+        print(
+            f"word pairs left out: {left_out:,} (a lexicon cannot hold words with white space "
+            "inside, such as no-break spaces)",
+            file=sys.stderr,
+        )
+    return len(lines)
 
 
 class UnknownReplacer:

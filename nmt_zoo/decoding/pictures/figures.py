@@ -1,10 +1,11 @@
-"""Code that all pictures share: fonts, style and atomic writing of files.
+"""What pictures share: fonts, style and atomic writing of files; and the curves of training.
 
 Only matplotlib's object interface is used: no display is needed and no global figure is left open.
 """
 
 import contextlib
 import functools
+import itertools
 import logging
 import math
 import os
@@ -266,3 +267,28 @@ def _wrapped(text, font_size, width):
     if needed <= width:
         return text
     return textwrap.fill(text, max(1, int(0.9 * len(text) * width / needed)))
+
+
+def save_curves(runs: dict[str, list[dict[str, Any]]], path: str | os.PathLike) -> None:
+    """Draws log-perplexity and BLEU by the updates of training; dotted lines are of training text.
+
+    `runs` is name -> records. Raises UserError: the file has another ending, or cannot be written.
+    """
+    from matplotlib.figure import Figure
+
+    ending = check_path(path)
+    with style([*runs], ending):
+        figure = Figure(figsize=(9, 3.6), layout="constrained")
+        panels = dict(zip(("perplexity", "bleu"), figure.subplots(1, 2), strict=True))
+        lines = itertools.product(runs.items(), {"train": ".:", "valid": ".-"}.items())
+        for (run, records), (kind, line) in lines:
+            for score, axes in panels.items():
+                values = [(x["step"], x.get(score)) for x in records if x["kind"] == kind]
+                steps, values = np.array(values, float).reshape(-1, 2).T  # None becomes NaN.
+                values = np.log(values) if score == "perplexity" else values
+                axes.plot(steps, values, line, label=printable(f"{run}, {kind}"))
+        panels["perplexity"].set(xlabel="updates", ylabel="log-perplexity")
+        panels["bleu"].set(xlabel="updates", ylabel="BLEU")
+        panels["perplexity"].legend(fontsize=8)
+        panels["bleu"].set_visible(any("bleu" in x for run in runs.values() for x in run))
+        save(figure, path, dpi=150)

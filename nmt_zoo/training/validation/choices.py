@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 import tensorflow as tf
@@ -83,14 +83,16 @@ def choice(
     """Chooses the penalty nearest to the usual one of those not significantly worse than the best.
 
     References of one text are longer than those of another, so that the best penalty for validation
-    text is often too far from the usual one for the next text.
+    text is often too far from the usual one for the next text. So a penalty counts as no better
+    than the next larger one: beyond 1, a search may suddenly prefer endless translations.
 
-    `outputs` has translations by penalty. Returns the penalty, or None if BLEU is 0 with each; and
-    BLEU by penalty.
+    `outputs` has translations by penalty, which rise. Returns the penalty, or None if BLEU is 0
+    with each; and BLEU by penalty.
     """
     options = {"references": [references], "tokenize": tokenize}
     bleu = {p: corpus_scores(texts, **options)["bleu"].score for p, texts in outputs.items()}
-    best = max(bleu, key=bleu.get)
+    safe = {p: min(bleu[p], bleu[larger]) for p, larger in pairwise((*bleu, max(bleu)))}
+    best = max(bleu, key=lambda penalty: (safe[penalty], bleu[penalty]))
     if bleu[best] < ZERO:
         return None, bleu
     chance = p_values(outputs[best], outputs.values(), **options)

@@ -1,5 +1,7 @@
 """Tests of the pace of a new run: warm-up, validation and saving."""
 
+import itertools
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -119,3 +121,15 @@ def test_bfloat16_is_chosen_only_if_it_is_clearly_faster(
     assert pace.choose_precision(run, 1.0) == (precision, plain if precision == "float32" else half)
     gain = f"bfloat16 is {plain / half:.2f} times as fast as float32 here"
     assert f"precision: {precision}; {gain}" in capsys.readouterr().out
+
+
+def test_devices_of_one_processor_are_timed_at_once():
+    all_work, calls = threading.Barrier(2, timeout=10), itertools.count()
+
+    def step(batch):
+        if next(calls):  # The first traces, and is alone.
+            all_work.wait()
+        return {"loss": (1.0, 1.0)}
+
+    assert pace.time_updates(SimpleNamespace(step=step), ["batch"], 1, 0.0, at_once=2) > 0
+    assert next(calls) == 5

@@ -66,7 +66,10 @@ def test_the_nearest_to_the_usual_one_is_chosen_of_those_not_clearly_worse():
         ({0.0: bad, 0.6: bad, 1.0: chance, 2.0: perfect}, 1.0),
         ({0.0: perfect, 0.6: chance, 1.0: perfect}, 0.6),
         ({0.0: perfect, 0.6: perfect, 1.0: perfect}, 0.6),
-        ({0.0: chance, 0.3: perfect, 0.6: bad, 1.0: bad}, 0.3),
+        ({0.0: perfect, 0.3: chance, 0.6: bad, 1.0: bad}, 0.0),
+        # Text that is a little different would meet the fall.
+        ({0.0: chance, 0.3: perfect, 0.6: bad, 1.0: bad}, 0.0),
+        ({0.6: chance, 1.0: chance, 1.5: perfect, 2.0: bad}, 0.6),
     ):
         assert choice(outputs, references)[0] == expected
 

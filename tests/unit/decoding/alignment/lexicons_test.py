@@ -1,7 +1,6 @@
 """Tests of lexicons: counted, written, read."""
 
-from nmt_zoo.decoding.alignment.lexicons import write_lexicon
-from nmt_zoo.decoding.unknowns import read_lexicon
+from nmt_zoo.decoding.unknowns import read_lexicon, write_lexicon
 
 
 def test_a_probability_is_the_share_of_a_source_words_links(tmp_path, capsys):
