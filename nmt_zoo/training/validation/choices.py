@@ -91,16 +91,19 @@ def choice(
     """
     options = {"references": [references], "tokenize": tokenize}
     bleu = {p: corpus_scores(texts, **options)["bleu"].score for p, texts in outputs.items()}
-    safe = {p: min(bleu[p], bleu[larger]) for p, larger in pairwise((*bleu, max(bleu)))}
-    best = max(bleu, key=lambda penalty: (safe[penalty], bleu[penalty]))
+    own = {penalty: penalty for penalty in bleu}
+    counted = {p: min(p, larger, key=bleu.get) for p, larger in pairwise((*bleu, max(bleu)))}
+    best = max(bleu, key=lambda penalty: (bleu[counted[penalty]], bleu[penalty]))
     if bleu[best] < ZERO:
         return None, bleu
-    chance = p_values(outputs[best], outputs.values(), **options)
-    good = [
-        penalty
-        for penalty, p in zip(outputs, chance, strict=True)
-        if p >= SIGNIFICANT or bleu[penalty] == bleu[best]
-    ]
+    good = set(bleu)
+    for of in (own, counted):  # Penalty -> the one with whose translations it is compared.
+        chance = p_values(outputs[of[best]], [outputs[p] for p in of.values()], **options)
+        good &= {
+            penalty
+            for (penalty, other), p in zip(of.items(), chance, strict=True)
+            if p >= SIGNIFICANT or bleu[other] == bleu[of[best]]
+        }
     return min(good, key=lambda penalty: abs(penalty - LENGTH_PENALTY)), bleu
 
 
