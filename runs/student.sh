@@ -19,7 +19,7 @@ TARGET="${TARGET:-data/demo/train.de}"
 VALID_SOURCE="${VALID_SOURCE:-data/demo/valid.en}"
 VALID_TARGET="${VALID_TARGET:-data/demo/valid.de}"
 PIECES="${PIECES:-4000}"
-MINUTES="${MINUTES:-20}"
+MINUTES="${MINUTES:-18}"
 FROM="${FROM:-en}"  # languages, as ISO 639 has them
 TO="${TO:-de}"
 
@@ -31,8 +31,8 @@ valid=("--valid_source=$VALID_SOURCE" "--valid_target=$VALID_TARGET")
 # Its links guide the attention of the student, which has its pieces.
 "$PYTHON" train.py --model=hmm_alignment --tokenizer=bpe --num_pieces="$PIECES" \
     --train_source="$SOURCE" --train_target="$RUNS/taught" "${valid[@]}" --model_dir="$RUNS/links"
-"$PYTHON" train.py --model=transformer_tiny --set=width=96 --set=ffn_width=192 \
-    --set=num_encoder_layers=3 --set=num_decoder_layers=1 --set=positions=rotary --set=dropout=0 \
+"$PYTHON" train.py --model=transformer_tiny --set=width=112 --set=ffn_width=224 \
+    --set=num_encoder_layers=3 --set=num_decoder_layers=1 --set=positions=rotary --set=dropout=0.1 \
     --vocab_file="$RUNS/links/tokenizer/shared.model" --guide="$RUNS/links" --guide_weight=0.05 \
     --train_source="$SOURCE,$SOURCE" --train_target="$RUNS/taught,$TARGET" "${valid[@]}" \
     --noise=none --optimizer=muon --max_minutes="$MINUTES" --model_dir="$RUNS/model" "$@"

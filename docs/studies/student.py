@@ -37,8 +37,17 @@ def scores(flags: Any, name: str, *how: str) -> dict[str, Any]:
     files += [f"--output={out}.de", f"--save_scores={out}.json"]
     run(sys.executable, "translate.py", *how, *files)
     found = json.loads(Path(f"{out}.json").read_text())
-    kept = ("bleu", "bleu_signature", "chrf", "parameters", "translation_seconds")
-    return {"name": name, "flags": [*how], **{key: found[key] for key in kept if key in found}}
+    kept = (
+        "beam_size",
+        "length_penalty",
+        "engine",
+        "bleu",
+        "bleu_signature",
+        "chrf",
+        "parameters",
+        "translation_seconds",
+    )
+    return {"name": name, **{key: found[key] for key in kept if key in found}}
 
 
 def newest(folder: Path) -> Path:
