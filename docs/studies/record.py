@@ -43,7 +43,6 @@ TRIALS = {
     "squared": Trial("as 1.2e-2, squared ReLU", BEST, "squared"),
     "zero": Trial("as 1.2e-2, sub-layers begin at 0", BEST, "zero"),
     "norm": Trial("as 1.2e-2, normalised queries and keys", {**BEST, "bleu_lines": 0}, "norm"),
-    "pre": Trial("as 1.2e-2, normalisation before sub-layers", {**BEST, "set=norm": "pre"}),
     "long": Trial("as 1.2e-2, BPE-dropout 0.05, 7,200 updates; all lines", {**BEST, **LONG}),
     "long_0": Trial("the same without BPE-dropout", {**BEST, **LONG, "bpe_dropout": 0}),
     "long_15": Trial(

@@ -3,7 +3,7 @@
     python -m docs.studies.student --teachers=runs/record/record-1,runs/record/record-2
     python -m docs.studies.student --teachers=runs/record/record-1 -- --set=width=112
 
-The text is that of record.py. `runs/student.sh` teaches; docs/results/student.json has the figures:
+The text is that of record.py. `runs/student.sh` teaches; docs/results/studies/student.json has the figures:
 BLEU of the test text, sizes in bytes, and sentences a second of greedy searches
 (benchmarks/speed.py).
 """
@@ -21,7 +21,7 @@ from docs.studies.trials import ROOT
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.files import write_json, write_text
 
-RESULTS, PAGE = ROOT / "docs/results/student.json", ROOT / "docs/studies/student.md"
+RESULTS, PAGE = ROOT / "docs/results/studies/student.json", ROOT / "docs/studies/student.md"
 GREEDY, BEAM = "--beam_size=1", "--beam_size=5"
 
 
@@ -37,16 +37,8 @@ def scores(flags: Any, name: str, *how: str) -> dict[str, Any]:
     files += [f"--output={out}.de", f"--save_scores={out}.json"]
     run(sys.executable, "translate.py", *how, *files)
     found = json.loads(Path(f"{out}.json").read_text())
-    kept = (
-        "beam_size",
-        "length_penalty",
-        "engine",
-        "bleu",
-        "bleu_signature",
-        "chrf",
-        "parameters",
-        "translation_seconds",
-    )
+    kept = ("beam_size", "length_penalty", "engine", "bleu", "bleu_signature", "chrf")
+    kept += ("parameters", "translation_seconds")
     return {"name": name, **{key: found[key] for key in kept if key in found}}
 
 
