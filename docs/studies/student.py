@@ -3,8 +3,8 @@
     python -m docs.studies.student --teachers=runs/record/record-1,runs/record/record-2
     python -m docs.studies.student --teachers=runs/record/record-1 -- --set=width=112
 
-The text is that of record.py. `runs/student.sh` teaches; docs/results/studies/student.json has the figures:
-BLEU of the test text, sizes in bytes, and sentences a second of greedy searches
+The text is that of record.py. `runs/student.sh` teaches. docs/results/studies/student.json has the
+figures: BLEU of the test text, sizes in bytes, and sentences a second of greedy searches
 (benchmarks/speed.py).
 """
 
