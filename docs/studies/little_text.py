@@ -20,7 +20,7 @@ TEXT, MADE = f"{DATA}/europarl10k_de_en", f"{DATA}/little_text"
 SOURCE, TARGET = f"{TEXT}/train.de", f"{TEXT}/train.en"
 USUAL = {"model": "transformer_tiny", "set=positions": "rotary", "set=dropout": 0.3}
 USUAL |= {"noise": "none", "optimizer": "muon", "learning_rate": "1.2e-2", "schedule": "cosine"}
-USUAL |= {"warmup_steps": 300, "max_steps": 5000, "eval_every_steps": 1000, "patience": 0}
+USUAL |= {"warmup_steps": 300, "max_steps": 3500, "eval_every_steps": 700, "patience": 0}
 USUAL |= {"average_checkpoints": 1, "intra_op_threads": 1, "bleu_lines": 500}
 USUAL |= {"vocab_file": f"{MADE}/links/tokenizer/shared.model", "guide": f"{MADE}/links"}
 USUAL |= {"train_source": f"{SOURCE},{MADE}/phrases.source,{MADE}/twos.source"}
@@ -31,14 +31,24 @@ USUAL |= {"valid_source": f"{TEXT}/valid.de", "valid_target": f"{TEXT}/valid.en"
 ALONE = {"train_source": SOURCE, "train_target": TARGET, "corpus_weights": None}
 PHRASES = {"train_source": f"{SOURCE},{MADE}/phrases.source", "corpus_weights": "1,1"}
 PHRASES |= {"train_target": f"{TARGET},{MADE}/phrases.target"}
+FEW = {"vocab_file": f"{MADE}/few/links/tokenizer/shared.model", "guide": f"{MADE}/few/links"}
+BOTH = {
+    "train_source": f"{USUAL['train_source']},{USUAL['train_target']}",
+    "train_target": f"{USUAL['train_target']},{USUAL['train_source']}",
+    "corpus_weights": "1,2,1,1,2,1",
+    "guide": f"{MADE}/both",
+}
 TRIALS = {
     "plain": Trial("sentences alone", {**ALONE, "guide": None}),
     "guide": Trial("and links that guide the attention", ALONE),
     "phrases": Trial("and phrases: half of the lines", PHRASES),
     "twos": Trial("and lines of two sentences: a quarter"),
     "unguided": Trial("the same without links", {"guide": None}),
+    "pieces": Trial("as above with links, 2,000 pieces", FEW),
     "dropout": Trial("as above with links, dropout 0.4", {"set=dropout": 0.4}),
     "bpe_dropout": Trial("with links, BPE-dropout 0.1", {"bpe_dropout": 0.1}),
+    "both": Trial("with links, half of the lines English to German", BOTH),
+    "consistent": Trial("with links, R-Drop", {"max_tokens_per_batch": 1024}, "consistency"),
     "lexical": Trial("with links and a lexical layer", None, "lexical"),
 }
 
@@ -89,6 +99,30 @@ def lexical() -> None:
     Transformer.features_and_alignment, Transformer.step_features = whole, stepped
 
 
+def consistency() -> None:
+    """Reads each batch twice, and lets both predictions differ little (as Liang et al. 2021)."""
+    import tensorflow as tf
+
+    from nmt_zoo.training.ways.gradient.gradient import Gradient
+    from nmt_zoo.training.ways.gradient.losses import logits_of
+
+    losses, outputs, found = Gradient._losses, Gradient._outputs, []
+
+    def recorded(self: Any, inputs: Any) -> Any:
+        found[:] = [outputs(self, inputs)]
+        return found[0]
+
+    def of_two(self: Any, batch: Any) -> tuple[Any, Any, Any]:
+        loss, nll, tokens = losses(self, {n: tf.concat([ids, ids], 0) for n, ids in batch.items()})
+        features, weights, _ = found[0]
+        one, other = tf.split(tf.nn.log_softmax(logits_of(features, *weights)), 2)
+        apart = tf.reduce_sum((tf.exp(one) - tf.exp(other)) * (one - other), axis=-1)
+        real = tf.cast(batch["target_ids"] != self.model.pad_id, tf.float32)
+        return loss / 2 + 2.5 * tf.reduce_sum(apart * real), nll / 2, tokens / 2
+
+    Gradient._losses, Gradient._outputs = of_two, recorded
+
+
 def run_script(data_dir: str, **variables: str) -> None:
     """Runs runs/little_text.sh on Europarl."""
     datasets.prepare("europarl10k_de_en", data_dir)
@@ -117,10 +151,16 @@ def score(data_dir: str, folder: str, seed: int) -> dict[str, Any]:
 def prepare(data_dir: str) -> None:
     """Writes phrases, and trains the aligner that guides, by runs/little_text.sh."""
     run_script(data_dir, RUNS=MADE, TEXT_ONLY="1")
+    run_script(data_dir, RUNS=f"{MADE}/few", PIECES="2000", TEXT_ONLY="1")
+    names = ("vocab_file", "valid_source", "valid_target")
+    words = ["--model=hmm_alignment", *(f"--{name}={USUAL[name]}" for name in names)]
+    words += [f"--train_source={SOURCE},{TARGET}", f"--train_target={TARGET},{SOURCE}"]
+    words = [word.replace(DATA, data_dir) for word in [*words, f"--model_dir={MADE}/both"]]
+    subprocess.run([sys.executable, "train.py", *words], cwd=ROOT, check=True)
 
 
 SCORES = {"BLEU": "bleu", "chrF": "chrf"}
-CHANGES = {"lexical": lexical}
+CHANGES = {"lexical": lexical, "consistency": consistency}
 STUDY = Study("little_text", USUAL, prepare, TRIALS, CHANGES, score, SCORES)
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ _SHARE = 0.8  # Share of the time left for updates; the rest: validation, saving
 # for BLEU of each, for each minute of the run.
 _VALIDATIONS, _APART, _LINES = 8, 120.0, 10
 _MOST_SECONDS = 10.0  # To spend on timing updates.
+_EXCHANGE = 1.1  # Devices that share a processor also exchange gradients, which is not timed.
 _ENOUGH = 30  # Updates whose mean time is exact enough, however short they are.
 # Least gain in speed for which --precision=auto takes bfloat16. The speed of a few updates is known
 # to several percent only, and a smaller gain is not worth the coarser numbers.
@@ -217,7 +218,8 @@ def seconds_an_update(run: Any, duration: float) -> float:
         way = on_trial(run.with_options(TIMING, schedule="constant", jit_compile=False))
         batches = dataset_of(run.epochs.corpus_of(0), run.epochs.first)
         at_once = 1 if tf.config.list_physical_devices("GPU") else run.devices.num_local
-        return time_updates(way, batches, run.options["accumulate_steps"], duration, at_once)
+        seconds = time_updates(way, batches, run.options["accumulate_steps"], duration, at_once)
+        return seconds * (_EXCHANGE if at_once > 1 else 1.0)
 
 
 def on_trial(run: Any) -> Any:

@@ -91,19 +91,14 @@ def choice(
     """
     options = {"references": [references], "tokenize": tokenize}
     bleu = {p: corpus_scores(texts, **options)["bleu"].score for p, texts in outputs.items()}
-    own = {penalty: penalty for penalty in bleu}
-    counted = {p: min(p, larger, key=bleu.get) for p, larger in pairwise((*bleu, max(bleu)))}
-    best = max(bleu, key=lambda penalty: (bleu[counted[penalty]], bleu[penalty]))
+    larger = dict(pairwise((*bleu, max(bleu))))
+    counted = {penalty: min(bleu[penalty], bleu[larger[penalty]]) for penalty in bleu}
+    best = max(bleu, key=lambda penalty: (counted[penalty], bleu[penalty]))
     if bleu[best] < ZERO:
         return None, bleu
-    good = set(bleu)
-    for of in (own, counted):  # Penalty -> the one with whose translations it is compared.
-        chance = p_values(outputs[of[best]], [outputs[p] for p in of.values()], **options)
-        good &= {
-            penalty
-            for (penalty, other), p in zip(of.items(), chance, strict=True)
-            if p >= SIGNIFICANT or bleu[other] == bleu[of[best]]
-        }
+    chance = zip(bleu, p_values(outputs[best], [*outputs.values()], **options), strict=True)
+    worse = {penalty for penalty, p in chance if p < SIGNIFICANT and bleu[penalty] < bleu[best]}
+    good = {penalty for penalty in bleu if not worse & {penalty, larger[penalty]}} | {best}
     return min(good, key=lambda penalty: abs(penalty - LENGTH_PENALTY)), bleu
 
 
