@@ -31,7 +31,10 @@ USUAL |= {"valid_source": f"{TEXT}/valid.de", "valid_target": f"{TEXT}/valid.en"
 ALONE = {"train_source": SOURCE, "train_target": TARGET, "corpus_weights": None}
 PHRASES = {"train_source": f"{SOURCE},{MADE}/phrases.source", "corpus_weights": "1,1"}
 PHRASES |= {"train_target": f"{TARGET},{MADE}/phrases.target"}
-FEW = {"vocab_file": f"{MADE}/few/links/tokenizer/shared.model", "guide": f"{MADE}/few/links"}
+FEW, MANY = (
+    {"vocab_file": f"{MADE}/{n}/links/tokenizer/shared.model", "guide": f"{MADE}/{n}/links"}
+    for n in ("2000", "16000")
+)
 BOTH = {
     "train_source": f"{USUAL['train_source']},{USUAL['train_target']}",
     "train_target": f"{USUAL['train_target']},{USUAL['train_source']}",
@@ -45,6 +48,7 @@ TRIALS = {
     "twos": Trial("and lines of two sentences: a quarter"),
     "unguided": Trial("the same without links", {"guide": None}),
     "pieces": Trial("as above with links, 2,000 pieces", FEW),
+    "many": Trial("as above with links, 16,000 pieces", MANY),
     "dropout": Trial("as above with links, dropout 0.4", {"set=dropout": 0.4}),
     "bpe_dropout": Trial("with links, BPE-dropout 0.1", {"bpe_dropout": 0.1}),
     "both": Trial("with links, half of the lines English to German", BOTH),
@@ -123,21 +127,21 @@ def consistency() -> None:
     Gradient._losses, Gradient._outputs = of_two, recorded
 
 
-def run_script(data_dir: str, **variables: str) -> None:
+def run_script(data_dir: str, *flags: str, **variables: str) -> None:
     """Runs runs/little_text.sh on Europarl."""
     datasets.prepare("europarl10k_de_en", data_dir)
     given = {"PYTHON": sys.executable, "SOURCE": SOURCE, "TARGET": TARGET, **variables}
     given |= {"VALID_SOURCE": f"{TEXT}/valid.de", "VALID_TARGET": f"{TEXT}/valid.en"}
     given = {name: value.replace(DATA, data_dir) for name, value in given.items()}
     environment = {**os.environ, **given}
-    subprocess.run(["runs/little_text.sh"], cwd=ROOT, env=environment, check=True)
+    subprocess.run(["runs/little_text.sh", *flags], cwd=ROOT, env=environment, check=True)
 
 
 def score(data_dir: str, folder: str, seed: int) -> dict[str, Any]:
     """Trains by runs/little_text.sh, translates the test text, and returns the facts of the run."""
-    run_script(
-        data_dir, RUNS=os.path.dirname(folder), NAME=os.path.basename(folder), SEED=str(seed)
-    )
+    runs, name = os.path.split(folder)
+    variables = {"RUNS": runs, "NAME": name, "SEED": str(seed), "MINUTES": "45"}
+    run_script(data_dir, "--intra_op_threads=1", **variables)
     words = [f"--model_dir={folder}", "--beam_size=5", "--tokenize=none", "--lowercase"]
     words += [
         f"--{name}={TEXT}/test.{side}" for name, side in (("input", "de"), ("reference", "en"))
@@ -151,9 +155,14 @@ def score(data_dir: str, folder: str, seed: int) -> dict[str, Any]:
 def prepare(data_dir: str) -> None:
     """Writes phrases, and trains the aligner that guides, by runs/little_text.sh."""
     run_script(data_dir, RUNS=MADE, TEXT_ONLY="1")
-    run_script(data_dir, RUNS=f"{MADE}/few", PIECES="2000", TEXT_ONLY="1")
+    for pieces in ("2000", "16000"):
+        run_script(data_dir, RUNS=f"{MADE}/{pieces}", PIECES=pieces, TEXT_ONLY="1")
     names = ("vocab_file", "valid_source", "valid_target")
-    words = ["--model=hmm_alignment", *(f"--{name}={USUAL[name]}" for name in names)]
+    words = [
+        "--model=hmm_alignment",
+        "--tokenizer=bpe",
+        *(f"--{name}={USUAL[name]}" for name in names),
+    ]
     words += [f"--train_source={SOURCE},{TARGET}", f"--train_target={TARGET},{SOURCE}"]
     words = [word.replace(DATA, data_dir) for word in [*words, f"--model_dir={MADE}/both"]]
     subprocess.run([sys.executable, "train.py", *words], cwd=ROOT, check=True)
