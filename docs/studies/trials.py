@@ -6,6 +6,7 @@ A module such as `record.py` describes a `Study`, and is run as `python -m docs.
 import argparse
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -133,6 +134,7 @@ def main(study: Study) -> None:
 
 def kept(folder: str) -> dict[str, Any]:
     """Returns the facts of a run that are recorded, from the scores of its test text."""
-    found = json.loads(Path(folder, "scores.json").read_text(encoding="utf-8"))
+    text = Path(folder, "scores.json").read_text(encoding="utf-8")
+    found = json.loads(text.replace(f"{os.path.dirname(folder)}/", ""))
     names = ("parameters", "training", "options", "length_penalty", "bleu", "bleu_signature")
     return {name: found[name] for name in (*names, "chrf", "machine")}

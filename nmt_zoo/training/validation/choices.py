@@ -80,11 +80,12 @@ def _choose(model, tokenizer, pairs, tokenize, is_late):
 def choice(
     outputs: dict[float, list[str]], references: list[str], tokenize: str = USUAL
 ) -> tuple[float | None, dict[float, float]]:
-    """Chooses the penalty nearest to the usual one of those not significantly worse than the best.
+    """Chooses the penalty nearest to 1 of those not significantly worse than the best.
 
     References of one text are longer than those of another, so that the best penalty for validation
-    text is often too far from the usual one for the next text. So a penalty counts as no better
-    than the next larger one: beyond 1, a search may suddenly prefer endless translations.
+    text is often too large or small for the next text; but with 0.6, that of Wu et al., most
+    translations are too short. And a penalty counts as no better than the next larger one: beyond
+    1, a search may suddenly prefer endless translations.
 
     `outputs` has translations by penalty, which rise. Returns the penalty, or None if BLEU is 0
     with each; and BLEU by penalty.
@@ -99,7 +100,7 @@ def choice(
     chance = zip(bleu, p_values(outputs[best], [*outputs.values()], **options), strict=True)
     worse = {penalty for penalty, p in chance if p < SIGNIFICANT and bleu[penalty] < bleu[best]}
     good = {penalty for penalty in bleu if not worse & {penalty, larger[penalty]}} | {best}
-    return min(good, key=lambda penalty: abs(penalty - LENGTH_PENALTY)), bleu
+    return min(good, key=lambda penalty: abs(penalty - 1)), bleu
 
 
 TO_LEARN = 20_000  # Pairs of which links are learnt; the first `MOST_LINES` judge the heads.

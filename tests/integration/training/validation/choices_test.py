@@ -54,7 +54,7 @@ def test_the_scores_are_those_of_a_translator(model, tokenizer, text):
     assert bleu[PENALTIES[-1]] == corpus_scores(outputs, [text[1]])["bleu"].score
 
 
-def test_the_nearest_to_the_usual_one_is_chosen_of_those_not_clearly_worse():
+def test_the_nearest_to_1_is_chosen_of_those_not_clearly_worse():
     references = [f"{i} a b c d e" for i in range(LEAST_LINES)]
 
     def with_faults(lines):
@@ -64,12 +64,12 @@ def test_the_nearest_to_the_usual_one_is_chosen_of_those_not_clearly_worse():
     for outputs, expected in (
         ({0.0: bad, 0.6: bad, 1.0: bad, 2.0: perfect}, 2.0),
         ({0.0: bad, 0.6: bad, 1.0: chance, 2.0: perfect}, 1.0),
-        ({0.0: perfect, 0.6: chance, 1.0: perfect}, 0.6),
-        ({0.0: perfect, 0.6: perfect, 1.0: perfect}, 0.6),
+        ({0.0: perfect, 0.6: chance, 1.0: perfect}, 1.0),
+        ({0.0: perfect, 0.6: perfect, 1.0: bad}, 0.0),
         ({0.0: perfect, 0.3: chance, 0.6: bad, 1.0: bad}, 0.0),
         # Text that is a little different would meet the fall.
         ({0.0: chance, 0.3: perfect, 0.6: bad, 1.0: bad}, 0.0),
-        ({0.6: chance, 1.0: chance, 1.5: perfect, 2.0: bad}, 0.6),
+        ({0.6: chance, 1.0: chance, 1.5: perfect, 2.0: bad}, 1.0),
     ):
         assert choice(outputs, references)[0] == expected
 
