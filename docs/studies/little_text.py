@@ -43,17 +43,17 @@ BOTH = {
 }
 TRIALS = {
     "plain": Trial("sentences alone", {**ALONE, "guide": None}),
-    "guide": Trial("and links that guide the attention", ALONE),
-    "phrases": Trial("and phrases: half of the lines", PHRASES),
-    "twos": Trial("and lines of two sentences: a quarter"),
-    "unguided": Trial("the same without links", {"guide": None}),
-    "pieces": Trial("as above with links, 2,000 pieces", FEW),
-    "many": Trial("as above with links, 16,000 pieces", MANY),
-    "dropout": Trial("as above with links, dropout 0.4", {"set=dropout": 0.4}),
-    "bpe_dropout": Trial("with links, BPE-dropout 0.1", {"bpe_dropout": 0.1}),
-    "both": Trial("with links, half of the lines English to German", BOTH),
-    "consistent": Trial("with links, R-Drop", {"max_tokens_per_batch": 1024}, "consistency"),
-    "lexical": Trial("with links and a lexical layer", None, "lexical"),
+    "guide": Trial("links that guide the attention", ALONE),
+    "phrases": Trial("links, and phrases as half of the lines", PHRASES),
+    "twos": Trial("links, phrases, and lines of two sentences as a quarter"),
+    "unguided": Trial("as this, without links", {"guide": None}),
+    "pieces": Trial("as this, 2,000 pieces", FEW),
+    "many": Trial("as this, 16,000 pieces", MANY),
+    "dropout": Trial("as this, dropout 0.4", {"set=dropout": 0.4}),
+    "bpe_dropout": Trial("as this, BPE-dropout 0.1", {"bpe_dropout": 0.1}),
+    "both": Trial("as this, half of the lines English to German", BOTH),
+    "consistent": Trial("as this, R-Drop", {"max_tokens_per_batch": 1024}, "consistency"),
+    "lexical": Trial("as this, with a lexical layer", None, "lexical"),
 }
 
 
