@@ -13,7 +13,7 @@ import subprocess
 import sys
 from typing import Any
 
-from docs.studies.trials import DATA, ROOT, Study, Trial, kept, main
+from docs.studies.trials import DATA, ROOT, Study, Trial, kept, main, words_of
 from nmt_zoo.data_pipeline import datasets
 
 TEXT, MADE = f"{DATA}/europarl10k_de_en", f"{DATA}/little_text"
@@ -32,7 +32,7 @@ ALONE = {"train_source": SOURCE, "train_target": TARGET, "corpus_weights": None}
 PHRASES = {"train_source": f"{SOURCE},{MADE}/phrases.source", "corpus_weights": "1,1"}
 PHRASES |= {"train_target": f"{TARGET},{MADE}/phrases.target"}
 FEW, MANY = (
-    {"vocab_file": f"{MADE}/{n}/links/tokenizer/shared.model", "guide": f"{MADE}/{n}/links"}
+    {"vocab_file": f"{MADE}/{n}/tokenizer/shared.model", "guide": f"{MADE}/{n}"}
     for n in ("2000", "16000")
 )
 BOTH = {
@@ -146,30 +146,26 @@ def score(data_dir: str, folder: str, seed: int) -> dict[str, Any]:
     runs, name = os.path.split(folder)
     variables = {"RUNS": runs, "NAME": name, "SEED": str(seed), "MINUTES": "45"}
     run_script(data_dir, "--intra_op_threads=1", **variables)
-    words = [f"--model_dir={folder}", "--beam_size=5", "--tokenize=none", "--lowercase"]
-    words += [
-        f"--{name}={TEXT}/test.{side}" for name, side in (("input", "de"), ("reference", "en"))
-    ]
-    words += [f"--output={folder}/test.en", f"--save_scores={folder}/scores.json"]
-    words = [word.replace(DATA, data_dir) for word in words]
+    flags = {"model_dir": folder, "beam_size": 5, "tokenize": "none", "lowercase": True}
+    flags |= {"input": f"{TEXT}/test.de", "reference": f"{TEXT}/test.en"}
+    flags |= {"output": f"{folder}/test.en", "save_scores": f"{folder}/scores.json"}
+    words = words_of(flags, data_dir)
     subprocess.run([sys.executable, "translate.py", *words], cwd=ROOT, check=True)
     return kept(folder)
 
 
 def prepare(data_dir: str) -> None:
-    """Writes phrases, and trains the aligner that guides, by runs/little_text.sh."""
+    """Writes phrases, and trains the aligners that guide, by runs/little_text.sh and train.py."""
     run_script(data_dir, RUNS=MADE, TEXT_ONLY="1")
-    for pieces in ("2000", "16000"):
-        run_script(data_dir, RUNS=f"{MADE}/{pieces}", PIECES=pieces, TEXT_ONLY="1")
-    names = ("vocab_file", "valid_source", "valid_target")
-    words = [
-        "--model=hmm_alignment",
-        "--tokenizer=bpe",
-        *(f"--{name}={USUAL[name]}" for name in names),
-    ]
-    words += [f"--train_source={SOURCE},{TARGET}", f"--train_target={TARGET},{SOURCE}"]
-    words = [word.replace(DATA, data_dir) for word in [*words, f"--model_dir={MADE}/both"]]
-    subprocess.run([sys.executable, "train.py", *words], cwd=ROOT, check=True)
+    usual = {"model": "hmm_alignment", "tokenizer": "bpe"}
+    usual |= {"train_source": SOURCE, "train_target": TARGET}
+    usual |= {name: USUAL[name] for name in ("valid_source", "valid_target")}
+    both = {"train_source": f"{SOURCE},{TARGET}", "train_target": f"{TARGET},{SOURCE}"}
+    both |= {"vocab_file": USUAL["vocab_file"]}
+    changes = {"2000": {"num_pieces": 2000}, "16000": {"num_pieces": 16000}, "both": both}
+    for name, flags in changes.items():
+        words = words_of({**usual, **flags, "model_dir": f"{MADE}/{name}"}, data_dir)
+        subprocess.run([sys.executable, "train.py", *words], cwd=ROOT, check=True)
 
 
 SCORES = {"BLEU": "bleu", "chrF": "chrf"}

@@ -6,7 +6,6 @@ A module such as `record.py` describes a `Study`, and is run as `python -m docs.
 import argparse
 import json
 import math
-import os
 import statistics
 import subprocess
 import sys
@@ -57,14 +56,19 @@ class Study(NamedTuple):
         return ROOT / f"docs/studies/{self.name}.md"
 
 
+def words_of(flags: dict[str, Any], data_dir: str) -> list[str]:
+    """Returns the flags of a command that are not None, with the --data_dir in their values."""
+    given = ((key, str(value)) for key, value in flags.items() if value is not None)
+    return [f"--{key}={value.replace(DATA, data_dir)}" for key, value in given]
+
+
 def trial_command(study: Study, name: str, data_dir: str, runs: str) -> list[str]:
     """Returns the words after `python` that train a trial."""
     trial = study.trials[name]
     module = f"docs.studies.{study.name}"
     words = ["-m", module, f"--code={trial.code}"] if trial.code else ["train.py"]
     flags = {**study.usual, **(trial.flags or {}), "model_dir": f"{runs}/{name}"}
-    given = ((key, str(value)) for key, value in flags.items() if value is not None)
-    return words + [f"--{key}={value.replace(DATA, data_dir)}" for key, value in given]
+    return words + words_of(flags, data_dir)
 
 
 def curve(folder: str) -> list[dict[str, Any]]:
@@ -135,6 +139,6 @@ def main(study: Study) -> None:
 def kept(folder: str) -> dict[str, Any]:
     """Returns the facts of a run that are recorded, from the scores of its test text."""
     text = Path(folder, "scores.json").read_text(encoding="utf-8")
-    found = json.loads(text.replace(f"{os.path.dirname(folder)}/", ""))
+    found = json.loads(text.replace(f"{Path(folder).parent}/", ""))
     names = ("parameters", "training", "options", "length_penalty", "bleu", "bleu_signature")
     return {name: found[name] for name in (*names, "chrf", "machine")}
