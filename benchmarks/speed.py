@@ -42,6 +42,7 @@ from nmt_zoo.command_line import console
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_writable, read_lines, write_json
+from nmt_zoo.configuration.options import LENGTH_PENALTY
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, SPECIALS, WordVocabulary
 from nmt_zoo.decoding.search.types import ALWAYS, NEVER, padded
@@ -49,7 +50,6 @@ from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.serving.ctranslate2.conversion import Weights, ctranslate2_package, write
 
-LENGTH_PENALTY = 0.6
 SEED = 1
 TOLERANCE = 1e-3  # Largest difference of scores that counts as a tie.
 PIECES, WORDS = 32_000, 14  # Of the random case: vocabulary, words of a sentence.
@@ -266,7 +266,7 @@ class Case:
             log_probs = np.array(self.model.score(source_ids, target_ids))
             log_probs = np.where(target_ids == self.model.pad_id, 0, log_probs).sum(axis=1)
             lengths = np.array([len(our_ids[i]), len(their_ids[i])])
-            our_score, their_score = log_probs / ((5 + lengths) / 6) ** LENGTH_PENALTY
+            our_score, their_score = log_probs / lengths**LENGTH_PENALTY
             differences.append(float(our_score - their_score))
             print(f"  line {i + 1}: {our_score:.5f} {our_text!r}, {their_score:.5f} {their_text!r}")
         if min(differences, default=0.0) < -TOLERANCE:

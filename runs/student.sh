@@ -25,9 +25,7 @@ TO="${TO:-de}"
 
 mkdir -p "$RUNS"
 if [[ ! -e "$RUNS/taught" ]]; then
-    # A length penalty of 0.6, the usual one, would make translations shorter.
-    "$PYTHON" translate.py --model_dir="$TEACHERS" --length_penalty=1 --input="$SOURCE" \
-        --output="$RUNS/taught"
+    "$PYTHON" translate.py --model_dir="$TEACHERS" --input="$SOURCE" --output="$RUNS/taught"
 fi
 valid=("--valid_source=$VALID_SOURCE" "--valid_target=$VALID_TARGET")
 # Its links guide the attention of the student, which has its pieces.

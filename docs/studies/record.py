@@ -14,7 +14,7 @@ import subprocess
 import sys
 from typing import Any
 
-from docs.studies.trials import DATA, ROOT, Study, Trial, kept, main
+from docs.studies.trials import DATA, ROOT, Study, Trial, kept, main, words_of
 from nmt_zoo.common.files import read_lines
 
 # The recipe of runs/multi30k.sh, for fewer updates.
@@ -30,6 +30,8 @@ USUAL |= {"valid_source": f"{TEXT}/valid.en", "valid_target": f"{TEXT}/valid.de"
 MUON = {"optimizer": "muon"}
 BEST = {**MUON, "learning_rate": "1.2e-2"}
 LONG = {"max_steps": 7200, "eval_every_steps": 1800, "bpe_dropout": 0.05, "bleu_lines": 1014}
+LINKS = f"{DATA}/record_links"
+GUIDED = {"num_pieces": None, "vocab_file": f"{LINKS}/tokenizer/shared.model", "guide": LINKS}
 HALF = {"max_tokens_per_batch": 1024, "max_steps": 4000, "warmup_steps": 1200}
 TRIALS = {
     "adam": Trial("Adam, rate 3e-3"),
@@ -43,6 +45,7 @@ TRIALS = {
     "squared": Trial("as 1.2e-2, squared ReLU", BEST, "squared"),
     "zero": Trial("as 1.2e-2, sub-layers begin at 0", BEST, "zero"),
     "norm": Trial("as 1.2e-2, normalised queries and keys", {**BEST, "bleu_lines": 0}, "norm"),
+    "guided": Trial("as 1.2e-2, links of an HMM guide the attention", {**BEST, **GUIDED}),
     "long": Trial("as 1.2e-2, BPE-dropout 0.05, 7,200 updates; all lines", {**BEST, **LONG}),
     "long_0": Trial("the same without BPE-dropout", {**BEST, **LONG, "bpe_dropout": 0}),
     "long_15": Trial(
@@ -112,9 +115,13 @@ CHANGES = {"squared": squared, "zero": zero, "norm": norm, "free": free}
 
 
 def prepare(data_dir: str) -> None:
-    """Lower-cases the text by runs/record.sh, which then ends."""
+    """Lower-cases the text by runs/record.sh, which then ends; trains the aligner that guides."""
     given = {"PYTHON": sys.executable, "DATA": data_dir, "TEXT_ONLY": "1"}
     subprocess.run(["runs/record.sh"], cwd=ROOT, env={**os.environ, **given}, check=True)
+    flags = {"model": "hmm_alignment", "tokenizer": "bpe", "num_pieces": USUAL["num_pieces"]}
+    flags |= {name: USUAL[name] for name in USUAL if name.startswith(("train_", "valid_"))}
+    words = words_of({**flags, "model_dir": LINKS}, data_dir)
+    subprocess.run([sys.executable, "train.py", *words], cwd=ROOT, check=True)
 
 
 def score(data_dir: str, folder: str, seed: int) -> dict[str, Any]:

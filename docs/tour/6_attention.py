@@ -94,8 +94,8 @@ print(nmt_zoo.align([*sources, source], [*targets, target])[-1])
 # ## Decoding
 #
 # At each step the model gives a probability to each next word. Taking the best one each time (greedy search) may end in a corner;
-# beam search keeps the best few hypotheses. A longer translation has a smaller probability, so scores are divided by a length
-# penalty (Wu et al. 2016).
+# beam search keeps the best few hypotheses. A longer translation has a smaller probability, so a score is the mean of the
+# log-probabilities of its words.
 
 # %%
 for beam_size in (1, 4, 16):

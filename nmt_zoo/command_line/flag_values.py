@@ -163,8 +163,8 @@ class ModelArguments(Arguments):
     )
     length_penalty: float | None = _search(
         None,
-        "Exponent alpha of the length penalty of Wu et al. 2016 (0: no penalty). Default: the one "
-        f"that training chose on validation text, else {LENGTH_PENALTY}.",
+        "A translation's log-probability is divided by its number of tokens to the power of this. "
+        f"Default: what training chose on validation text, else {LENGTH_PENALTY:g}.",
         0.0,
         MAX_LENGTH_PENALTY,
     )

@@ -82,7 +82,7 @@ _OF_LINES = "it is for whole lines"
 _NOT_BY_CTRANSLATE2 = dict.fromkeys(
     (
         *("channel_model", "language_model", "prefix", "required", "glossary"),
-        *("shortlist", "compile", "divide_by_length"),
+        *("shortlist", "compile"),
         *("precision=bfloat16", "precision=int8", "precision=auto", "abstain"),
     ),
     "CTranslate2 cannot use it",
@@ -91,7 +91,7 @@ _NOT_BY_CTRANSLATE2 = dict.fromkeys(
 _OF_TRANSLATING = dict.fromkeys(
     (
         *("beam_size", "n_best", "min_length_factor", "max_length_factor", "no_repeat_ngram"),
-        *("divide_by_length", "prefix", "required", "glossary", "banned", "markup"),
+        *("prefix", "required", "glossary", "banned", "markup"),
         *("keep", "sample", "temperature", "top_k", "top_p", "seed", "mbr"),
         *("shortlist", "replace_unknowns", "lexicon", "split_sentences", "long_lines", "tag"),
         "abstain",

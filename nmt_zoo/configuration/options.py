@@ -10,7 +10,7 @@ from nmt_zoo.data_pipeline.text_form import FORMS
 from nmt_zoo.data_pipeline.tokenization.tokenizers import KINDS
 
 AUTO = "auto"  # Value of a flag with which a new run chooses a value of the option itself.
-LENGTH_PENALTY = 0.6  # Alpha of Wu et al. 2016, unless a run has chosen another for its model.
+LENGTH_PENALTY = 1.0  # Alpha of `length_normaliser`, unless a run has chosen another.
 MAX_LENGTH_PENALTY = 10.0
 # Longest line that is translated, in tokens including `</s>`, counted as by `--max_length`. Real
 # sentences are far shorter: by default, training leaves out all above 256, so that models have seen

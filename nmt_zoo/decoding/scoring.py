@@ -113,8 +113,8 @@ def score_in_groups(
 class Scorer:
     """Scores translations of lines with a model and its tokenizer.
 
-    `length_penalty` is alpha of Wu et al. 2016, for `Translation.score`; `max_input_tokens` is the
-    longest line of either side, in tokens including `</s>`. `log_prob` is the sum over all pairs
+    `length_penalty` is that of `length_normaliser`, for `Translation.score`; `max_input_tokens` is
+    the longest line of either side, in tokens with `</s>`. `log_prob` is the sum over all pairs
     that were scored. For the same pairs, `num_tokens` and `num_words` (between white space) count
     the target with `</s>`, `num_unknown` the target tokens outside the vocabulary. `problems`
     counts the pairs that could not be scored, by reason.

@@ -458,9 +458,8 @@ class Translator:
             return [untranslated(problem)]
         log_prob = sum(part.log_prob for part in parts)
         ids = [i for part in parts for i in part.ids if i != EOS_ID] + [EOS_ID]
-        options = self.engine.options
-        by = options.length_penalty, options.divide_by_length
-        score = log_prob / float(length_normaliser(len(ids), *by))
+        penalty = self.engine.options.length_penalty
+        score = log_prob / float(length_normaliser(len(ids), penalty))
         if self.options.mbr:
             score = float(np.mean([part.score for part in parts if part != EMPTY] or [0.0]))
         text = " ".join(part.text for part in parts if part.text)

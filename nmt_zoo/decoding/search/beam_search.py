@@ -6,14 +6,14 @@ The K best extensions that do not end in EOS are the next live hypotheses. With 
 every step takes the arg max. A sentence is done when one of these is true:
 
 * K hypotheses are finished, and the best of them scores at least what the most probable live
-  hypothesis would score if it became a quarter longer without losing any probability;
+  hypothesis would score if it became a third longer without losing any probability;
 * no live hypothesis can become one of the `n_best`, however long it becomes;
 * its length limit is reached.
 
-The first rule is a guess, but a good one: up to a length penalty of 1, no hypothesis of the
-beam was found to end with a better score later. For a model whose scores may rise, it is the
-only one besides the limit. A sentence that is done leaves the batch, so that later steps compute
-only the sentences that remain.
+The first rule is a guess, but a good one: up to a length penalty of 1, no hypothesis of the beam of
+a trained model was found to end with a better score later. For a model whose scores may rise, it is
+the only one besides the limit. A sentence that is done leaves the batch, so that later steps
+compute only the sentences that remain.
 """
 
 import functools

@@ -25,7 +25,7 @@ from nmt_zoo.models.base import Searchable
 
 # How much longer live hypotheses are expected to become when they are compared with finished ones:
 # with 1, better ones of the beam are lost; without a bound, a search takes up to twice as long.
-_AHEAD = 1.25
+_AHEAD = 4 / 3
 
 
 class Setup(NamedTuple):
@@ -78,7 +78,7 @@ class Unfinished(NamedTuple):
         penalty = self.wanted.length_penalty
         if isinstance(penalty, tuple):  # One number: those of a vector may differ in the last bit.
             penalty = options.length_penalty
-        return length_normaliser(length, penalty, options.divide_by_length)
+        return length_normaliser(length, penalty)
 
 
 def start(

@@ -48,13 +48,6 @@ OPTIONS = (
         1000,
     ),
     Option(
-        "divide_by_length",
-        _UNASKED.divide_by_length,
-        "Divides the log-probability of a translation by its number of tokens to the power of "
-        "--length_penalty, instead of by the length penalty of Wu et al. 2016.",
-        _SHAPE,
-    ),
-    Option(
         "no_repeat_ngram",
         _UNASKED.no_repeat_ngram,
         "Length of the n-grams, in tokens, that a translation contains at most once (0: any number "
@@ -103,9 +96,7 @@ OPTIONS = (
         "Draws --n_best translations of each line at random, by their probability, instead of "
         "searching for the most probable ones.",
         _DRAWS,
-        excludes=dict.fromkeys(
-            ("divide_by_length", "beam_size", "required", "glossary"), "it is for beam search"
-        ),
+        excludes=dict.fromkeys(("beam_size", "required", "glossary"), "it is for beam search"),
     ),
     Option(
         "temperature",

@@ -54,7 +54,6 @@ class SearchOptions(NamedTuple):
     min_length_factor: float = 0.0  # Fewest tokens of a translation for each token of its source.
     max_length_factor: float = 2.0  # Most tokens of a translation for each token of its source.
     max_length_extra: int = 20  # Further tokens that a translation may have.
-    divide_by_length: bool = False  # `by_length` of `length_normaliser`.
     no_repeat_ngram: int = 0  # Length of n-grams that a translation has at most once; 0: none.
     sample: bool = False  # Whether tokens are drawn at random, not searched for; K is then 1.
     temperature: float = 1.0  # Of draws, as top_k and top_p; see `processors.draw`.
@@ -108,18 +107,13 @@ class SentenceOptions(NamedTuple):
         return cls(beam_size, (), n_best)
 
 
-def length_normaliser(
-    length: int | tf.Tensor, length_penalty: float | tf.Tensor, by_length: bool = False
-) -> tf.Tensor:
-    """`((5 + length) / 6) ^ length_penalty`, Wu et al. 2016, equation 14.
-
-    With `by_length`, `length ^ length_penalty`.
-    """
+def length_normaliser(length: int | tf.Tensor, length_penalty: float | tf.Tensor) -> tf.Tensor:
+    """Returns `length ^ length_penalty`; with 1, a score is the mean over tokens."""
     if not isinstance(length, int):
         import tensorflow as tf
 
         length = tf.cast(length, tf.float32)
-    return (length if by_length else (5.0 + length) / 6.0) ** length_penalty
+    return length**length_penalty
 
 
 def padded(sentences: Sequence[Sequence[int]]) -> np.ndarray:

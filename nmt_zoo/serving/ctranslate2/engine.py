@@ -1,13 +1,11 @@
 """Searches with CTranslate2, and finds what `decoding.search` finds.
 
-A search of CTranslate2 follows the same hypotheses as ours. Five things differ, and are made equal
+A search of CTranslate2 follows the same hypotheses as ours. Four things differ, and are made equal
 here as far as possible:
 
 * It does not ask whether a live hypothesis may win when K are finished. So it has to go on until
   2K are (its option `patience`). On trained models, the best translation is then almost always that
   of our search; with K, it is a worse one for 1 to 2% of the lines.
-* It divides scores by length ** beta, not by ((5 + length) / 6) ** alpha. This matters only at its
-  end: all hypotheses are taken and ranked anew.
 * It has one length limit for a batch. Sentences that reach their own limit are searched again.
 * At the limit, it ranks unfinished hypotheses among the finished ones.
 * If a token may not be emitted, it gives the token's probability to the others, which changes the
@@ -223,11 +221,7 @@ class CTranslate2Engine:
         """Returns for every sentence a list of (ids, log-probability)."""
         options, tokenizer = self.options, self._model.tokenizer
         patience = patience if options.beam_size > 1 else 1
-        # Near the likely length, length ** beta and our length normaliser rank alike. This decides
-        # which K are returned if more of them finish at the last step. Without any penalty,
-        # CTranslate2 would end a search sooner.
-        length = np.mean([len(ids) for ids in sources])
-        beta = max(options.length_penalty * length / (5 + length), 1e-9)
+        penalty = max(options.length_penalty, 1e-9)  # With 0, it would end a search sooner.
         first = options.first is not None and [[self._pieces[options.first]]] * len(sources)
         results = self._model.translator.translate_batch(
             [tokenizer.source.pieces(ids) for ids in sources],
@@ -235,7 +229,7 @@ class CTranslate2Engine:
             beam_size=options.beam_size,
             num_hypotheses=patience * options.beam_size,
             patience=patience,
-            length_penalty=beta,
+            length_penalty=penalty,
             disable_unk=not options.emit_unknowns and (barred or tokenizer.kind != "bpe"),
             suppress_sequences=[[self._pieces[i]] for i in (PAD_ID, BOS_ID)] if barred else None,
             max_batch_size=_most_sentences(sources),
@@ -247,7 +241,7 @@ class CTranslate2Engine:
         )
         return [
             [
-                ([self._ids[piece] for piece in pieces], score * len(pieces) ** beta)
+                ([self._ids[piece] for piece in pieces], score * len(pieces) ** penalty)
                 for pieces, score in zip(result.hypotheses, result.scores, strict=True)
             ]
             for result in results
@@ -334,7 +328,7 @@ def _ranked(hypotheses, options):
     ids, log_probs = zip(*hypotheses, strict=True)
     lengths = np.array(list(map(len, ids)))
     log_probs = np.array(log_probs, np.float32)
-    scores = log_probs / ((5 + lengths) / 6) ** options.length_penalty
+    scores = log_probs / lengths**options.length_penalty
     finished = np.array([row[-1] == EOS_ID for row in ids])
     best = np.lexsort((-scores, ~finished))[: options.beam_size]
     return Hypotheses(

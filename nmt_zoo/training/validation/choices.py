@@ -20,7 +20,7 @@ from nmt_zoo.decoding.search.types import SearchOptions, SentenceOptions, padded
 from nmt_zoo.models.base import Searchable
 from nmt_zoo.training.ways.expectation_maximisation.text_alignment import usual_links
 
-PENALTIES = (0.0, 0.3, LENGTH_PENALTY, 1.0, 1.5, 2.0, 2.5, 3.0)
+PENALTIES = (0.0, 0.4, 0.7, LENGTH_PENALTY, 1.2, 1.5, 2.0, 2.5)
 LEAST_LINES = 100  # With fewer, differences of BLEU are chance.
 MOST_LINES = 1000
 SIGNIFICANT = 0.05
@@ -30,7 +30,7 @@ _LINES_AT_ONCE = 16
 def penalty_choice(
     model: Searchable, tokenizer: Tokenizer, lines: Any, tokenize: str = USUAL
 ) -> Callable[..., Any] | None:
-    """Returns a function that chooses the length penalty (Wu et al. 2016) of best BLEU.
+    """Returns a function that chooses the length penalty of best BLEU.
 
     Of the first `MOST_LINES` validation `lines` (source, target), those count whose source is
     neither empty nor too long, and whose target is not blank. `tokenize` is the tokenisation of

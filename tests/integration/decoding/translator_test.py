@@ -12,6 +12,7 @@ import tensorflow as tf
 from tensorflow.core.framework.types_pb2 import DataType
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.options import LENGTH_PENALTY
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 from nmt_zoo.decoding.scoring import make_scorer
 from nmt_zoo.decoding.search.types import length_normaliser
@@ -167,7 +168,8 @@ def test_saved_model_translates_each_row_with_its_own_options(parts, served):
     found = served("translate", asked(list(lines), *zip(*columns, strict=True)))
     assert found["translation"].shape == found["score"].shape == (len(rows), 5)
     for place, (beam_size, length_penalty, n_best) in enumerate(options):
-        search = {**SEARCH, "length_penalty": 0.6 if length_penalty < 0 else length_penalty}
+        penalty = LENGTH_PENALTY if length_penalty < 0 else length_penalty
+        search = {**SEARCH, "length_penalty": penalty}
         if beam_size > 0:
             search["beam_size"] = beam_size
         expected = Translator.of(*parts, **search).translate(LINES, n_best=max(n_best, 1))
@@ -215,7 +217,7 @@ def test_saved_model_has_an_empty_answer_for_an_empty_batch(saved, served):
 
 
 def test_a_server_of_the_model_directory_has_the_same_signatures(parts, saved):
-    options = {**SEARCH, "length_penalty": 0.6, "max_input_tokens": 64}
+    options = {**SEARCH, "length_penalty": LENGTH_PENALTY, "max_input_tokens": 64}
     exported = read_meta_graph(saved).signature_def
     signatures = ServedModel("x", *parts, options, training_text=None).signatures
     assert signatures.pop("confidence").inputs == signatures["serving_default"].inputs

@@ -47,7 +47,7 @@ def test_a_run_of_replicas_chooses_its_length_penalty(tmp_path):
     flags += [f"--data_dir={tmp_path / 'data'}", f"--model_dir={tmp_path / 'run'}"]
     done = run_script("train", [*flags, "--distribution=mirrored", "--num_replicas=2"])
     # After so few updates all of them have a BLEU of 0.
-    assert "length penalty stays 0.6, because valid BLEU is 0 with each" in done.err
+    assert "length penalty stays 1, because valid BLEU is 0 with each" in done.err
 
 
 def test_a_run_of_replicas_is_timed_so_that_its_warm_up_ends(flags, tmp_path, monkeypatch):

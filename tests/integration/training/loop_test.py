@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.configuration.options import DEFAULTS
+from nmt_zoo.configuration.options import DEFAULTS, LENGTH_PENALTY
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.batching import Batching
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
@@ -574,12 +574,12 @@ def test_a_length_penalty_does_not_outlive_the_weights_for_which_it_was_chosen(d
     directory.write_search({"length_penalty": 2.0})
     assert directory.chosen()["length_penalty"] == 2.0
     directory.write_best({}, {})
-    assert directory.chosen()["length_penalty"] == 0.6
+    assert directory.chosen()["length_penalty"] == LENGTH_PENALTY
 
 
 @pytest.mark.parametrize("found", ["{}", "[]", '{"length_penalty": "1"}', '{"length_penalty": -1}'])
 def test_a_damaged_length_penalty_is_named(directory, found):
-    assert directory.chosen()["length_penalty"] == 0.6
+    assert directory.chosen()["length_penalty"] == LENGTH_PENALTY
     directory.search_path.write_text(found)
     with pytest.raises(UserError, match=r"search\.json: damaged"):
         directory.chosen()

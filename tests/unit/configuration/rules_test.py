@@ -70,8 +70,8 @@ def test_a_value_of_0_is_given_but_turns_nothing_on_and_what_was_found_is_named(
     with pytest.raises(UserError, match="--temperature needs --sample"):
         check([options["temperature"]], {"temperature": 0.0}, {"temperature"})
     check([options["temperature"]], {"temperature": 0.0}, ())
-    values = {"sample": True, "divide_by_length": False, "beam_size": 4}
-    check([options["sample"]], values, {"sample", "divide_by_length"})
+    values = {"sample": True, "glossary": "", "beam_size": 4}
+    check([options["sample"]], values, {"sample", "glossary"})
     with pytest.raises(UserError, match="--sample cannot be combined with --beam_size"):
         check([options["sample"]], values, values)
     expected = "--vocab_file needs --tokenizer=bpe or pretokenized, found tokenizer=word"

@@ -18,7 +18,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
 )
 from nmt_zoo.decoding.search.banned import banned_phrases
 from nmt_zoo.decoding.search.engine import GraphEngine, Sentence
-from nmt_zoo.decoding.search.types import SearchOptions, length_normaliser
+from nmt_zoo.decoding.search.types import SearchOptions
 from tests.tiny import SMALL
 
 BOS, WORDS = 2, (4, 5)
@@ -68,14 +68,12 @@ def steps(model, source, targets):
     return np.stack(found, axis=1)
 
 
-def scored(model, source, targets, alpha):
-    """Returns (score, target) of every target, the best first."""
+def scored(model, source, targets):
+    """Returns (score, target) of every target, the best first; a score is a mean over tokens."""
     log_probs = steps(model, source, targets)
     found = []
     for row, target in enumerate(targets):
-        length = len(target)
-        total = log_probs[row, range(length), target].sum()
-        found.append((total / float(length_normaliser(length, alpha)), tuple(target)))
+        found.append((log_probs[row, range(len(target)), target].mean(), tuple(target)))
     return sorted(found)[::-1]
 
 
@@ -113,7 +111,7 @@ def repeats(target, n):
 
 def test_division_by_the_length_ranks_every_translation(model):
     alpha, source = 0.8, SOURCES[0]
-    options = {"divide_by_length": True, "length_penalty": alpha}
+    options = {"length_penalty": alpha}
     (found,) = search(model, [Sentence(source)], **options)
     targets = [(*body, EOS_ID) for body in bodies(LIMIT - 1)]
     log_probs = steps(model, source, targets)
@@ -176,7 +174,7 @@ def test_a_full_width_finds_the_best_of_all_allowed_translations(model, name):
             every = [target for target in every if is_allowed(target, source)]
         elif name == "all":
             every = [t for t in every if not repeats(t, 3) and len(t) >= min(len(source), limit)]
-        expected = scored(model, source, every, 0.6)
+        expected = scored(model, source, every)
         targets, scores = finished(hypotheses)
         assert targets == [target for _, target in expected]
         np.testing.assert_allclose(scores, [s for s, _ in expected], rtol=1e-4, atol=1e-5)
@@ -203,7 +201,7 @@ def test_a_phrase_is_not_met_by_a_part_of_a_longer_word(model, pieces, prefix, r
     longest = 1 + len(prefix) + sum(map(len, required))
     every = [(*body, EOS_ID) for body in bodies(longest) if is_allowed(body)]
     assert 1 < len(every) < len(bodies(longest))
-    assert finished(found)[0] == [target for _, target in scored(model, SOURCES[0], every, 0.6)]
+    assert finished(found)[0] == [target for _, target in scored(model, SOURCES[0], every)]
     assert all(map(is_allowed, possible(found)[0]))  # Also what is cut at its limit.
 
 
