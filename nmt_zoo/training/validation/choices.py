@@ -83,9 +83,9 @@ def choice(
     """Chooses the penalty nearest to 1 of those not significantly worse than the best.
 
     References of one text are longer than those of another, so that the best penalty for validation
-    text is often too large or small for the next text; but with 0.6, that of Wu et al., most
-    translations are too short. And a penalty counts as no better than the next larger one: beyond
-    1, a search may suddenly prefer endless translations.
+    text is often too large or small for the next text; but with less than 1, most translations are
+    too short. And a penalty counts as no better than the next larger one: beyond 1, a search may
+    suddenly prefer endless translations.
 
     `outputs` has translations by penalty, which rise. Returns the penalty, or None if BLEU is 0
     with each; and BLEU by penalty.
