@@ -4,8 +4,8 @@ A search of CTranslate2 follows the same hypotheses as ours. Four things differ,
 here as far as possible:
 
 * It does not ask whether a live hypothesis may win when K are finished. So it has to go on until
-  2K are (its option `patience`). On trained models, the best translation is then almost always that
-  of our search; with K, it is a worse one for 1 to 2% of the lines.
+  3K are (its option `patience`). Up to a length penalty of 1, the best translation is then that of
+  our search; with 2K, of a model that knows little, it is sometimes a worse one.
 * It has one length limit for a batch. Sentences that reach their own limit are searched again.
 * At the limit, it ranks unfinished hypotheses among the finished ones.
 * If a token may not be emitted, it gives the token's probability to the others, which changes the
@@ -207,8 +207,8 @@ class CTranslate2Engine:
             if max(len(ids) for ids, _ in beam) >= limit:
                 at_limit.setdefault((limit, i in wrong), []).append(i)
         for (limit, barred), rows in at_limit.items():
-            # Fewer than 2K are finished before the limit, so at most 3K - 1 hypotheses are found.
-            self._replace(results, rows, sources, limit, barred=barred, patience=3)
+            # Fewer than 3K are finished before the limit, so at most 4K - 1 hypotheses are found.
+            self._replace(results, rows, sources, limit, barred=barred, patience=4)
         return [_ranked(hypotheses, self.options) for hypotheses in results]
 
     def _replace(self, results, rows, sources, limit, **settings):
@@ -217,7 +217,7 @@ class CTranslate2Engine:
         for i, hypotheses in zip(rows, again, strict=True):
             results[i] = hypotheses
 
-    def _translate(self, sources, limit, *, barred=False, patience=2):
+    def _translate(self, sources, limit, *, barred=False, patience=3):
         """Returns for every sentence a list of (ids, log-probability)."""
         options, tokenizer = self.options, self._model.tokenizer
         patience = patience if options.beam_size > 1 else 1

@@ -244,7 +244,7 @@ def test_every_line_of_a_text_is_translated_and_line_feeds_at_its_ends_are_not_l
         assert len(best) == (len(alone[0]) if len(lines) == 1 else 1)
     for n_best, expected in ((3, found), (1, translator.translate(TEXTS))):
         best = [(one.text.encode(), one.score) for one, *_ in expected]
-        answer = served("translate", asked(TEXTS, *[(3, 0.6, n_best)] * len(TEXTS)))
+        answer = served("translate", asked(TEXTS, *[(3, LENGTH_PENALTY, n_best)] * len(TEXTS)))
         assert answer["count"].tolist() == [len(some) for some in expected]
         answers = [(answer["translation"][:, 0], answer["score"][:, 0])]
         if n_best == 1:
