@@ -13,7 +13,7 @@ import subprocess
 import sys
 from typing import Any
 
-from docs.studies.trials import DATA, ROOT, Study, Trial, kept, main, words_of
+from docs.studies.trials import DATA, ROOT, Study, Trial, kept, main, run
 from nmt_zoo.data_pipeline import datasets
 
 TEXT, MADE = f"{DATA}/europarl10k_de_en", f"{DATA}/little_text"
@@ -149,8 +149,7 @@ def score(data_dir: str, folder: str, seed: int) -> dict[str, Any]:
     flags = {"model_dir": folder, "beam_size": 5, "tokenize": "none", "lowercase": True}
     flags |= {"input": f"{TEXT}/test.de", "reference": f"{TEXT}/test.en"}
     flags |= {"output": f"{folder}/test.en", "save_scores": f"{folder}/scores.json"}
-    words = words_of(flags, data_dir)
-    subprocess.run([sys.executable, "translate.py", *words], cwd=ROOT, check=True)
+    run("translate.py", flags, data_dir)
     return kept(folder)
 
 
@@ -164,8 +163,7 @@ def prepare(data_dir: str) -> None:
     both |= {"vocab_file": USUAL["vocab_file"]}
     changes = {"2000": {"num_pieces": 2000}, "16000": {"num_pieces": 16000}, "both": both}
     for name, flags in changes.items():
-        words = words_of({**usual, **flags, "model_dir": f"{MADE}/{name}"}, data_dir)
-        subprocess.run([sys.executable, "train.py", *words], cwd=ROOT, check=True)
+        run("train.py", {**usual, **flags, "model_dir": f"{MADE}/{name}"}, data_dir)
 
 
 SCORES = {"BLEU": "bleu", "chrF": "chrf"}

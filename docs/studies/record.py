@@ -14,7 +14,7 @@ import subprocess
 import sys
 from typing import Any
 
-from docs.studies.trials import DATA, ROOT, Study, Trial, kept, main, words_of
+from docs.studies.trials import DATA, ROOT, Study, Trial, kept, main, run
 from nmt_zoo.common.files import read_lines
 
 # The recipe of runs/multi30k.sh, for fewer updates.
@@ -120,8 +120,7 @@ def prepare(data_dir: str) -> None:
     subprocess.run(["runs/record.sh"], cwd=ROOT, env={**os.environ, **given}, check=True)
     flags = {"model": "hmm_alignment", "tokenizer": "bpe", "num_pieces": USUAL["num_pieces"]}
     flags |= {name: USUAL[name] for name in USUAL if name.startswith(("train_", "valid_"))}
-    words = words_of({**flags, "model_dir": LINKS}, data_dir)
-    subprocess.run([sys.executable, "train.py", *words], cwd=ROOT, check=True)
+    run("train.py", {**flags, "model_dir": LINKS}, data_dir)
 
 
 def score(data_dir: str, folder: str, seed: int) -> dict[str, Any]:

@@ -62,6 +62,11 @@ def words_of(flags: dict[str, Any], data_dir: str) -> list[str]:
     return [f"--{key}={value.replace(DATA, data_dir)}" for key, value in given]
 
 
+def run(script: str, flags: dict[str, Any], data_dir: str) -> None:
+    """Runs a script of the project with the words of its flags."""
+    subprocess.run([sys.executable, script, *words_of(flags, data_dir)], cwd=ROOT, check=True)
+
+
 def trial_command(study: Study, name: str, data_dir: str, runs: str) -> list[str]:
     """Returns the words after `python` that train a trial."""
     trial = study.trials[name]

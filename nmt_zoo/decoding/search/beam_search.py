@@ -6,7 +6,7 @@ The K best extensions that do not end in EOS are the next live hypotheses. With 
 every step takes the arg max. A sentence is done when one of these is true:
 
 * K hypotheses are finished, and the best of them scores at least what the most probable live
-  hypothesis would score if it became a third longer without losing any probability;
+  hypothesis would score if it became half as long again without losing any probability;
 * no live hypothesis can become one of the `n_best`, however long it becomes;
 * its length limit is reached.
 

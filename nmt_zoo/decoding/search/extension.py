@@ -25,7 +25,7 @@ from nmt_zoo.models.base import Searchable
 
 # How much longer live hypotheses are expected to become when they are compared with finished ones:
 # with 1, better ones of the beam are lost; without a bound, a search takes up to twice as long.
-_AHEAD = 4 / 3
+_AHEAD = 1.5
 
 
 class Setup(NamedTuple):
