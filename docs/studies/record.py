@@ -48,9 +48,9 @@ TRIALS = {
     "guided": Trial("as 1.2e-2, links of an HMM guide the attention", {**BEST, **GUIDED}),
     "long": Trial("as 1.2e-2, BPE-dropout 0.05, 7,200 updates; all lines", {**BEST, **LONG}),
     "long_0": Trial("the same without BPE-dropout", {**BEST, **LONG, "bpe_dropout": 0}),
-    "long_15": Trial(
-        "the same without BPE-dropout, dropout 0.15",
-        {**BEST, **LONG, "bpe_dropout": 0, "set=dropout": 0.15},
+    "long_30": Trial(
+        "the same without BPE-dropout, dropout 0.3",
+        {**BEST, **LONG, "bpe_dropout": 0, "set=dropout": 0.3},
     ),
 }
 
