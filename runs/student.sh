@@ -19,7 +19,7 @@ TARGET="${TARGET:-data/demo/train.de}"
 VALID_SOURCE="${VALID_SOURCE:-data/demo/valid.en}"
 VALID_TARGET="${VALID_TARGET:-data/demo/valid.de}"
 PIECES="${PIECES:-4000}"
-MINUTES="${MINUTES:-18}"
+MINUTES="${MINUTES:-40}"
 FROM="${FROM:-en}"  # languages, as ISO 639 has them
 TO="${TO:-de}"
 
@@ -32,10 +32,11 @@ valid=("--valid_source=$VALID_SOURCE" "--valid_target=$VALID_TARGET")
 "$PYTHON" train.py --model=hmm_alignment --tokenizer=bpe --num_pieces="$PIECES" \
     --train_source="$SOURCE" --train_target="$RUNS/taught" "${valid[@]}" --model_dir="$RUNS/links"
 "$PYTHON" train.py --model=transformer_tiny --set=width=112 --set=ffn_width=224 \
-    --set=num_encoder_layers=3 --set=num_decoder_layers=1 --set=positions=rotary --set=dropout=0.1 \
+    --set=num_encoder_layers=4 --set=num_decoder_layers=1 --set=positions=rotary --set=dropout=0.1 \
     --vocab_file="$RUNS/links/tokenizer/shared.model" --guide="$RUNS/links" --guide_weight=0.05 \
     --train_source="$SOURCE,$SOURCE" --train_target="$RUNS/taught,$TARGET" "${valid[@]}" \
-    --noise=none --optimizer=muon --max_minutes="$MINUTES" --model_dir="$RUNS/model" "$@"
+    --noise=none --optimizer=muon --keep_best_by=bleu --max_minutes="$MINUTES" \
+    --model_dir="$RUNS/model" "$@"
 "$PYTHON" export.py --model_dir="$RUNS/model" --export_dir="$RUNS/savedmodel" --precision=int8
 "$PYTHON" export.py --model_dir="$RUNS/model" --export_dir="$RUNS/ctranslate2" \
     --format=ctranslate2 --quantization=int8
