@@ -153,7 +153,7 @@ def score(data_dir: str, folder: str, seed: int) -> dict[str, Any]:
     return kept(folder)
 
 
-def prepare(data_dir: str) -> None:
+def prepare(data_dir: str, _name: str) -> None:
     """Writes phrases, and trains the aligners that guide, by runs/little_text.sh and train.py."""
     run_script(data_dir, RUNS=MADE, TEXT_ONLY="1")
     usual = {"model": "hmm_alignment", "tokenizer": "bpe"}

@@ -32,6 +32,7 @@ BEST = {**MUON, "learning_rate": "1.2e-2"}
 LONG = {"max_steps": 7200, "eval_every_steps": 1800, "bpe_dropout": 0.05, "bleu_lines": 1014}
 LINKS = f"{DATA}/record_links"
 GUIDED = {"num_pieces": None, "vocab_file": f"{LINKS}/tokenizer/shared.model", "guide": LINKS}
+FRENCH, LESS = f"{DATA}/record_french", {**BEST, "max_steps": 1000, "warmup_steps": 300}
 HALF = {"max_tokens_per_batch": 1024, "max_steps": 4000, "warmup_steps": 1200}
 TRIALS = {
     "adam": Trial("Adam, rate 3e-3"),
@@ -46,6 +47,10 @@ TRIALS = {
     "zero": Trial("as 1.2e-2, sub-layers begin at 0", BEST, "zero"),
     "norm": Trial("as 1.2e-2, normalised queries and keys", {**BEST, "bleu_lines": 0}, "norm"),
     "guided": Trial("as 1.2e-2, links of an HMM guide the attention", {**BEST, **GUIDED}),
+    "french": Trial(
+        "as 1.2e-2, 1,000 updates after 1,000 of English to French",
+        {**LESS, "init_from": FRENCH, "new_vocabulary": True},
+    ),
     "long": Trial("as 1.2e-2, BPE-dropout 0.05, 7,200 updates; all lines", {**BEST, **LONG}),
     "long_0": Trial("the same without BPE-dropout", {**BEST, **LONG, "bpe_dropout": 0}),
     "long_30": Trial(
@@ -114,13 +119,20 @@ def free() -> None:
 CHANGES = {"squared": squared, "zero": zero, "norm": norm, "free": free}
 
 
-def prepare(data_dir: str) -> None:
-    """Lower-cases the text by runs/record.sh, which then ends; trains the aligner that guides."""
+def prepare(data_dir: str, name: str) -> None:
+    """Lower-cases the text by runs/record.sh, which then ends; trains what a trial starts from."""
     given = {"PYTHON": sys.executable, "DATA": data_dir, "TEXT_ONLY": "1"}
-    subprocess.run(["runs/record.sh"], cwd=ROOT, env={**os.environ, **given}, check=True)
-    flags = {"model": "hmm_alignment", "tokenizer": "bpe", "num_pieces": USUAL["num_pieces"]}
-    flags |= {name: USUAL[name] for name in USUAL if name.startswith(("train_", "valid_"))}
-    run("train.py", {**flags, "model_dir": LINKS}, data_dir)
+    for language in ("de", "fr") if name == "french" else ("de",):
+        given |= {"TO": language}
+        subprocess.run(["runs/record.sh"], cwd=ROOT, env={**os.environ, **given}, check=True)
+    if name == "french":
+        flags = {key: str(value).replace("en_de", "en_fr") for key, value in USUAL.items()}
+        files = {key: flags[key].replace(".de", ".fr") for key in ("train_target", "valid_target")}
+        run("train.py", {**flags, **files, **LESS, "model_dir": FRENCH}, data_dir)
+    if name == "guided":
+        flags = {"model": "hmm_alignment", "tokenizer": "bpe", "num_pieces": USUAL["num_pieces"]}
+        flags |= {key: USUAL[key] for key in USUAL if key.startswith(("train_", "valid_"))}
+        run("train.py", {**flags, "model_dir": LINKS}, data_dir)
 
 
 def score(data_dir: str, folder: str, seed: int) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class Study(NamedTuple):
     name: str
     # Flags of all trials, which a trial may change, or leave out by None; {data}: --data_dir.
     usual: dict[str, Any]
-    prepare: Callable[[str], None]  # Makes the text of the trials in the --data_dir.
+    prepare: Callable[[str, str], None]  # (--data_dir, trial): makes what the trial reads.
     trials: dict[str, Trial]
     changes: dict[str, Callable[[], None]]  # of the code
     score: Callable[[str, str, int], dict[str, Any]]  # (--data_dir, folder, seed) -> facts
@@ -130,7 +130,7 @@ def main(study: Study) -> None:
         if name in study.seeds:
             facts = study.score(flags.data_dir, folder, int(name.rpartition("-")[2]))
         else:
-            study.prepare(flags.data_dir)
+            study.prepare(flags.data_dir, name)
             words = trial_command(study, name, flags.data_dir, flags.runs)
             subprocess.run([sys.executable, *words], cwd=ROOT, check=True)
         record = {"command": f"python -m docs.studies.{study.name} {name}"}
