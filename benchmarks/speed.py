@@ -259,7 +259,9 @@ class Case:
         texts = [[self.tokenizer.target.decode(x) for x in ids] for ids in (our_ids, their_ids)]
         differences = []
         for i, (our_text, their_text) in enumerate(zip(*texts, strict=True)):
-            if our_text == their_text:
+            # CTranslate2 has one limit for all lines, so that it may go on where we end.
+            cut = our_ids[i][-1] != EOS_ID and their_ids[i][: len(our_ids[i])] == [*our_ids[i]]
+            if cut or our_text == their_text:
                 continue
             source_ids = np.repeat(padded(self.tokenizer.source.encode([lines[i]])), 2, axis=0)
             target_ids = padded([our_ids[i], their_ids[i]])
