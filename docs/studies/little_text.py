@@ -9,11 +9,10 @@ seeds alone.
 """
 
 import os
-import subprocess
 import sys
 from typing import Any
 
-from docs.studies.trials import DATA, ROOT, Study, Trial, kept, main, run
+from docs.studies.trials import DATA, Study, Trial, kept, main, run, run_python
 from nmt_zoo.data_pipeline import datasets
 
 TEXT, MADE = f"{DATA}/europarl10k_de_en", f"{DATA}/little_text"
@@ -137,8 +136,7 @@ def run_script(data_dir: str, *flags: str, **variables: str) -> None:
     given = {"PYTHON": sys.executable, "SOURCE": SOURCE, "TARGET": TARGET, **variables}
     given |= {"VALID_SOURCE": f"{TEXT}/valid.de", "VALID_TARGET": f"{TEXT}/valid.en"}
     given = {name: value.replace(DATA, data_dir) for name, value in given.items()}
-    environment = {**os.environ, **given}
-    subprocess.run(["runs/little_text.sh", *flags], cwd=ROOT, env=environment, check=True)
+    run("runs/little_text.sh", *flags, **given)
 
 
 def score(data_dir: str, folder: str, seed: int) -> dict[str, Any]:
@@ -149,7 +147,7 @@ def score(data_dir: str, folder: str, seed: int) -> dict[str, Any]:
     flags = {"model_dir": folder, "beam_size": 5, "tokenize": "none", "lowercase": True}
     flags |= {"input": f"{TEXT}/test.de", "reference": f"{TEXT}/test.en"}
     flags |= {"output": f"{folder}/test.en", "save_scores": f"{folder}/scores.json"}
-    run("translate.py", flags, data_dir)
+    run_python("translate.py", flags, data_dir)
     return kept(folder)
 
 
@@ -163,7 +161,7 @@ def prepare(data_dir: str, _name: str) -> None:
     both |= {"vocab_file": USUAL["vocab_file"]}
     changes = {"2000": {"num_pieces": 2000}, "16000": {"num_pieces": 16000}, "both": both}
     for name, flags in changes.items():
-        run("train.py", {**usual, **flags, "model_dir": f"{MADE}/{name}"}, data_dir)
+        run_python("train.py", {**usual, **flags, "model_dir": f"{MADE}/{name}"}, data_dir)
 
 
 SCORES = {"BLEU": "bleu", "chrF": "chrf"}

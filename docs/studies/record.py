@@ -9,12 +9,10 @@ alone. Its BLEU is also that of papers (lower case, tokens) if the package sacre
 """
 
 import importlib.util
-import os
-import subprocess
 import sys
 from typing import Any
 
-from docs.studies.trials import DATA, ROOT, Study, Trial, kept, main, run
+from docs.studies.trials import DATA, Study, Trial, kept, main, run, run_python
 from nmt_zoo.common.files import read_lines
 
 # The recipe of runs/multi30k.sh, for fewer updates.
@@ -121,24 +119,23 @@ CHANGES = {"squared": squared, "zero": zero, "norm": norm, "free": free}
 
 def prepare(data_dir: str, name: str) -> None:
     """Lower-cases the text by runs/record.sh, which then ends; trains what a trial starts from."""
-    given = {"PYTHON": sys.executable, "DATA": data_dir, "TEXT_ONLY": "1"}
     for language in ("de", "fr") if name == "french" else ("de",):
-        given |= {"TO": language}
-        subprocess.run(["runs/record.sh"], cwd=ROOT, env={**os.environ, **given}, check=True)
+        given = {"DATA": data_dir, "TO": language, "TEXT_ONLY": "1"}
+        run("runs/record.sh", PYTHON=sys.executable, **given)
     if name == "french":
         flags = {key: str(value).replace("en_de", "en_fr") for key, value in USUAL.items()}
         files = {key: flags[key].replace(".de", ".fr") for key in ("train_target", "valid_target")}
-        run("train.py", {**flags, **files, **LESS, "model_dir": FRENCH}, data_dir)
+        run_python("train.py", {**flags, **files, **LESS, "model_dir": FRENCH}, data_dir)
     if name == "guided":
         flags = {"model": "hmm_alignment", "tokenizer": "bpe", "num_pieces": USUAL["num_pieces"]}
         flags |= {key: USUAL[key] for key in USUAL if key.startswith(("train_", "valid_"))}
-        run("train.py", {**flags, "model_dir": LINKS}, data_dir)
+        run_python("train.py", {**flags, "model_dir": LINKS}, data_dir)
 
 
 def score(data_dir: str, folder: str, seed: int) -> dict[str, Any]:
     """Trains and scores by runs/record.sh; returns the facts of the run."""
-    given = {"PYTHON": sys.executable, "DATA": data_dir, "MODEL_DIR": folder, "SEED": str(seed)}
-    subprocess.run(["runs/record.sh"], cwd=ROOT, env={**os.environ, **given}, check=True)
+    given = {"DATA": data_dir, "MODEL_DIR": folder, "SEED": str(seed)}
+    run("runs/record.sh", PYTHON=sys.executable, **given)
     facts = kept(folder)
     if importlib.util.find_spec("sacremoses"):
         reference = f"{TEXT}/test.de".replace(DATA, data_dir)

@@ -10,24 +10,17 @@ figures: BLEU of the test text, sizes in bytes, and sentences a second of greedy
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 from benchmarks.tables.cells import markdown, with_tables
-from docs.studies.trials import ROOT
+from docs.studies.trials import ROOT, run
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.files import write_json, write_text
 
 RESULTS, PAGE = ROOT / "docs/results/studies/student.json", ROOT / "docs/studies/student.md"
 GREEDY, BEAM = "--beam_size=1", "--beam_size=5"
-
-
-def run(*words: str, **variables: str) -> None:
-    """Runs a command in the project's folder."""
-    subprocess.run(words, cwd=ROOT, env={**os.environ, **variables}, check=True)
 
 
 def scores(flags: Any, name: str, *how: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ A module such as `record.py` describes a `Study`, and is run as `python -m docs.
 import argparse
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -62,9 +63,14 @@ def words_of(flags: dict[str, Any], data_dir: str) -> list[str]:
     return [f"--{key}={value.replace(DATA, data_dir)}" for key, value in given]
 
 
-def run(script: str, flags: dict[str, Any], data_dir: str) -> None:
+def run(*words: str, **variables: str) -> None:
+    """Runs a command in the project's folder, with more environment variables."""
+    subprocess.run(words, cwd=ROOT, env={**os.environ, **variables}, check=True)
+
+
+def run_python(script: str, flags: dict[str, Any], data_dir: str) -> None:
     """Runs a script of the project with the words of its flags."""
-    subprocess.run([sys.executable, script, *words_of(flags, data_dir)], cwd=ROOT, check=True)
+    run(sys.executable, script, *words_of(flags, data_dir))
 
 
 def trial_command(study: Study, name: str, data_dir: str, runs: str) -> list[str]:
@@ -132,7 +138,7 @@ def main(study: Study) -> None:
         else:
             study.prepare(flags.data_dir, name)
             words = trial_command(study, name, flags.data_dir, flags.runs)
-            subprocess.run([sys.executable, *words], cwd=ROOT, check=True)
+            run(sys.executable, *words)
         record = {"command": f"python -m docs.studies.{study.name} {name}"}
         record["minutes_of_process"] = round((time.monotonic() - began) / 60, 2)
         record |= {"machine": machine(), "validation": curve(folder), **facts}
